@@ -1,0 +1,78 @@
+"""Settings from the environment: one frozen dataclass-like Struct per process, beside the code that uses it.
+
+A field `broker` of settings with prefix LOCKSTEP is read from LOCKSTEP_BROKER. Types and ranges are the Struct's own
+annotations; a value that makes no sense is one line with the variable's name, never a traceback.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from runtime.errors import UserError
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Positive = Annotated[float, Meta(gt=0)]
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+PREFIX = "LOCKSTEP_"
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the broker is and how to speak to it; shared by every process."""
+
+    broker: Annotated[str, Meta(pattern=r"^\s*[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*\s*$")] = "127.0.0.1:9092"
+    broker_embedded: bool = False
+    broker_tls_ca: str = ""
+    broker_tls_cert: str = ""
+    broker_tls_key: str = ""
+    broker_user: str = ""
+    broker_password: str = ""
+    cluster: Annotated[str, Meta(min_length=1, max_length=256)] = "default"
+
+
+class ClickHouse(msgspec.Struct, frozen=True, kw_only=True):
+    """Where ClickHouse's HTTP interface is."""
+
+    clickhouse_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    clickhouse_port: Port = 8123
+    clickhouse_user: str = "default"
+    clickhouse_password: str = ""
+    clickhouse_database: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "lockstep"
+    clickhouse_secure: bool = False
+
+
+def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any) -> S:
+    """A `cls` filled from LOCKSTEP_* variables; `given` (command-line options, None = not given) wins.
+
+    Raises UserError naming the variable or option that makes no sense.
+    """
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(cls):
+        variable = PREFIX + field.name.upper()
+        if variable in environment:
+            values[field.name] = environment[variable]
+        if given.get(field.name) is not None:
+            values[field.name] = given[field.name]
+    for name, value in values.items():
+        try:
+            msgspec.convert({name: value}, _only(cls, name), strict=False)
+        except msgspec.ValidationError as error:
+            said = _where(name, given)
+            raise UserError(f"{said}={_shown(name, value)}: {str(error).split(' - at')[0]}") from None
+    return msgspec.convert(values, cls, strict=False)
+
+
+def _only(cls: type[msgspec.Struct], name: str) -> type[msgspec.Struct]:
+    field = next(f for f in msgspec.structs.fields(cls) if f.name == name)
+    return msgspec.defstruct("_Only", [(name, field.type)])
+
+
+def _where(name: str, given: Mapping[str, Any]) -> str:
+    return f"--{name.replace('_', '-')}" if given.get(name) is not None else PREFIX + name.upper()
+
+
+def _shown(name: str, value: Any) -> str:
+    return "***" if "password" in name or "key" in name or "token" in name else repr(value)

@@ -1,0 +1,66 @@
+"""A float32 matrix with named rows and columns: how readings travel.
+
+Missing is NaN, never 0 or -1. Names travel with the numbers, so a reader that does not know a column leaves it
+out instead of misreading its neighbour, and an old writer can speak to a new reader. Kafka's batch compression
+makes the repeated names nearly free.
+"""
+
+from collections.abc import Sequence
+from typing import Self
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Float32 = NDArray[np.float32]
+
+
+class Matrix(msgspec.Struct, frozen=True, array_like=True):
+    """`rows` x `columns` little-endian float32 values in row order.
+
+    >>> m = Matrix.of(["GPU-1"], ["power_w", "temperature_c"], [[700.0, 61.0]])
+    >>> float(m.values()[0, 1])
+    61.0
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    data: bytes
+
+    def __post_init__(self) -> None:
+        expected = 4 * len(self.rows) * len(self.columns)
+        if len(self.data) != expected:
+            raise ValueError(f"matrix data has {len(self.data)} bytes, {expected} expected")
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError("matrix columns repeat a name")
+        if len(set(self.rows)) != len(self.rows):
+            raise ValueError("matrix rows repeat a name")
+
+    @classmethod
+    def of(cls, rows: Sequence[str], columns: Sequence[str], values: ArrayLike) -> Self:
+        """Pack `values` of shape (rows, columns); raises ValueError where the shape is another."""
+        array = (
+            np.ascontiguousarray(values, dtype="<f4").reshape(-1, len(columns)) if len(columns) else np.empty((0, 0))
+        )
+        if len(columns) and array.shape[0] != len(rows):
+            raise ValueError(f"{array.shape[0]} rows of values for {len(rows)} names")
+        return cls(tuple(rows), tuple(columns), array.tobytes())
+
+    def values(self) -> Float32:
+        """The numbers, shape (rows, columns), read-only."""
+        return np.frombuffer(self.data, dtype="<f4").reshape(len(self.rows), len(self.columns))
+
+    def select(self, columns: Sequence[str]) -> Float32:
+        """The named columns in that order, shape (rows, len(columns)); NaN for a column that is not here."""
+        here = {name: i for i, name in enumerate(self.columns)}
+        out = np.full((len(self.rows), len(columns)), np.nan, dtype=np.float32)
+        values = self.values()
+        for j, name in enumerate(columns):
+            if name in here:
+                out[:, j] = values[:, here[name]]
+        return out
+
+    def column(self, name: str) -> Float32:
+        """One column, shape (rows,); all NaN where it is absent."""
+        out: Float32 = self.select([name])[:, 0]
+        return out

@@ -1,0 +1,112 @@
+"""The metric catalogue: every number that a frame may carry, declared once.
+
+Kinds: `gauge` (a value now), `rate` (computed on the node from full-width counters, because a float32 cannot hold a
+byte counter; NaN on the first reading and across a reset), `counter` (a small total since driver load; a fall starts
+a new epoch and yields no rate), `flag` (0 or 1), `code` (an enumeration, compared only for equality), `bits`.
+
+A value outside [low, high] is a broken sensor's, not a fault's: it is counted as missing{out_of_range}. Sources are
+NVML field ids (NVML_FI_DEV_...), /proc and Redfish paths.
+"""
+
+from typing import Literal, NamedTuple
+
+MetricKind = Literal["gauge", "rate", "counter", "flag", "code", "bits"]
+Section = Literal["gpu", "nvlink", "fabric", "host", "tray", "loop", "cdu", "leak", "shelf"]
+
+
+class Metric(NamedTuple):
+    """One metric: `on` says which hardware has it."""
+
+    section: Section
+    name: str
+    kind: MetricKind
+    low: float
+    high: float
+    source: str
+    on: str = "all"
+
+
+_ENDLESS = 3.4e38
+
+METRICS: tuple[Metric, ...] = (
+    # GPU: power and heat
+    Metric("gpu", "power_w", "gauge", 0, 5000, "NVML field 186 (power now, scope GPU)"),
+    Metric("gpu", "power_average_w", "gauge", 0, 5000, "NVML field 83 (energy), difference over the tick"),
+    Metric("gpu", "power_limit_w", "gauge", 0, 5000, "NVML field 189"),
+    Metric("gpu", "temperature_c", "gauge", -20, 150, "nvmlDeviceGetTemperatureV"),
+    Metric("gpu", "memory_temperature_c", "gauge", -20, 150, "NVML field 82", "cards with HBM"),
+    Metric("gpu", "thermal_margin_c", "gauge", -50, 150, "nvmlDeviceGetMarginTemperature", "driver 570 and later"),
+    # GPU: clocks, and what holds them down
+    Metric("gpu", "sm_clock_mhz", "gauge", 0, 10000, "nvmlDeviceGetClockInfo(SM)"),
+    Metric("gpu", "memory_clock_mhz", "gauge", 0, 20000, "nvmlDeviceGetClockInfo(MEM)"),
+    Metric("gpu", "clocks_event_reasons", "bits", 0, 65535, "nvmlDeviceGetCurrentClocksEventReasons"),
+    Metric("gpu", "power_cap_share", "rate", 0, 1.5, "NVML field 74, nanoseconds per nanosecond"),
+    Metric("gpu", "software_thermal_share", "rate", 0, 1.5, "NVML field 269"),
+    Metric("gpu", "hardware_thermal_share", "rate", 0, 1.5, "NVML field 270"),
+    Metric("gpu", "power_brake_share", "rate", 0, 1.5, "NVML field 271"),
+    # GPU: work
+    Metric("gpu", "gpu_utilization_pct", "gauge", 0, 100, "nvmlDeviceGetUtilizationRates", "not a MIG parent"),
+    Metric("gpu", "memory_utilization_pct", "gauge", 0, 100, "nvmlDeviceGetUtilizationRates", "not a MIG parent"),
+    Metric("gpu", "memory_used_mib", "gauge", 0, 4e6, "nvmlDeviceGetMemoryInfo"),
+    Metric("gpu", "sm_active_ratio", "gauge", 0, 1, "GPM 2", "Hopper and later"),
+    Metric("gpu", "tensor_active_ratio", "gauge", 0, 1, "GPM 5", "Hopper and later"),
+    Metric("gpu", "dram_active_ratio", "gauge", 0, 1, "GPM 10", "Hopper and later"),
+    # GPU: memory errors
+    Metric("gpu", "ecc_sbe_count", "counter", 0, _ENDLESS, "NVML field 3 (volatile, correctable)"),
+    Metric("gpu", "ecc_dbe_count", "counter", 0, _ENDLESS, "NVML field 4 (volatile, uncorrectable)"),
+    Metric("gpu", "remapped_correctable_count", "counter", 0, 10000, "NVML field 142", "Ampere and later"),
+    Metric("gpu", "remapped_uncorrectable_count", "counter", 0, 10000, "NVML field 143", "Ampere and later"),
+    Metric("gpu", "remap_pending", "flag", 0, 1, "NVML field 144", "Ampere and later"),
+    Metric("gpu", "remap_failed", "flag", 0, 1, "NVML field 145", "Ampere and later"),
+    # GPU: links as a whole
+    Metric("gpu", "pcie_tx_bytes_per_s", "rate", 0, 1e12, "NVML field 197"),
+    Metric("gpu", "pcie_rx_bytes_per_s", "rate", 0, 1e12, "NVML field 198"),
+    Metric("gpu", "pcie_replay_count", "counter", 0, _ENDLESS, "NVML field 94"),
+    Metric("gpu", "nvlink_tx_bytes_per_s", "rate", 0, 1e13, "NVML field 138 or 202, all links"),
+    Metric("gpu", "nvlink_rx_bytes_per_s", "rate", 0, 1e13, "NVML field 139 or 204, all links"),
+    Metric("gpu", "nvlink_error_count", "counter", 0, _ENDLESS, "NVML fields 161-163 or 206-214, all links"),
+    Metric("gpu", "recovery_action", "code", 0, 7, "NVML field 230", "driver 570 and later"),
+    # Host
+    Metric("host", "cpu_utilization_pct", "gauge", 0, 100, "/proc/stat, difference over the tick"),
+    Metric("host", "cpu_steal_pct", "gauge", 0, 100, "/proc/stat, difference over the tick"),
+    Metric("host", "load_1m", "gauge", 0, 1e5, "/proc/loadavg"),
+    Metric("host", "runnable_count", "gauge", 0, 1e6, "/proc/loadavg"),
+    Metric("host", "memory_available_mib", "gauge", 0, 1e8, "/proc/meminfo MemAvailable"),
+    Metric("host", "memory_total_mib", "gauge", 0, 1e8, "/proc/meminfo MemTotal"),
+    Metric("host", "cpu_pressure_pct", "gauge", 0, 100, "/proc/pressure/cpu some avg10"),
+    Metric("host", "memory_pressure_pct", "gauge", 0, 100, "/proc/pressure/memory some avg10"),
+    Metric("host", "io_pressure_pct", "gauge", 0, 100, "/proc/pressure/io some avg10"),
+    Metric("host", "disk_busy_pct", "gauge", 0, 100, "/proc/diskstats, busiest device over the tick"),
+    Metric("host", "node_power_w", "gauge", 0, 100000, "the baseboard's own power reading"),
+    # Cooling of the tray the node sits in
+    Metric("tray", "coolant_supply_c", "gauge", -20, 120, "Redfish ThermalSubsystem"),
+    Metric("tray", "coolant_return_c", "gauge", -20, 120, "Redfish ThermalSubsystem"),
+    Metric("tray", "inlet_air_c", "gauge", -20, 120, "Redfish ThermalMetrics"),
+    # Rack: loops, distribution units, leak detectors, power shelves
+    Metric("loop", "supply_c", "gauge", -20, 120, "Redfish CoolingLoop, primary supply"),
+    Metric("loop", "return_c", "gauge", -20, 120, "Redfish CoolingLoop, primary return"),
+    Metric("loop", "flow_lpm", "gauge", 0, 10000, "Redfish CoolingLoop"),
+    Metric("loop", "heat_w", "gauge", -1e6, 1e7, "Redfish CoolantConnector HeatRemoved"),
+    Metric("cdu", "pump_speed_pct", "gauge", 0, 100, "Redfish Pump PumpSpeedPercent"),
+    Metric("cdu", "pressure_kpa", "gauge", -100, 10000, "Redfish CoolantConnector DeltaPressure"),
+    Metric("leak", "leak_detected", "flag", 0, 1, "Redfish LeakDetector DetectorState"),
+    Metric("shelf", "output_w", "gauge", 0, 1e6, "Redfish PowerSupply"),
+)
+
+SECTIONS: dict[Section, tuple[Metric, ...]] = {
+    section: tuple(metric for metric in METRICS if metric.section == section)
+    for section in ("gpu", "nvlink", "fabric", "host", "tray", "loop", "cdu", "leak", "shelf")
+}
+
+
+def names(section: Section) -> tuple[str, ...]:
+    """The section's metric names in catalogue order: the columns of its table."""
+    return tuple(metric.name for metric in SECTIONS[section])
+
+
+def metric(section: Section, name: str) -> Metric | None:
+    """The declaration of one metric; None where the catalogue has none of that name."""
+    return _BY_NAME.get((section, name))
+
+
+_BY_NAME: dict[tuple[str, str], Metric] = {(m.section, m.name): m for m in METRICS}
