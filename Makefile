@@ -1,0 +1,51 @@
+# What can be run here. `make demo` and `make test` install what they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+
+.PHONY: help install demo test check format bench wire clean
+.DEFAULT_GOAL := help
+
+help:  ## Show what can be run
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(DEV_STAMP)  ## A .venv with everything: the product, all extras, the development tools
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
+	@touch $@
+
+$(DEV_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	@touch $@
+
+demo: $(STAMP)  ## A simulated fleet of 8 NVL72 racks with one weak GPU, found and explained
+	$(BIN)/lockstep demo --once
+
+test: $(DEV_STAMP)  ## All tests; with Java and Maven they include a real Kafka
+	$(BIN)/pytest
+
+check: $(DEV_STAMP)  ## Format, lint, types, import rules, and that the generated pages are true
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+
+format: $(DEV_STAMP)  ## Format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wire: $(DEV_STAMP)  ## Write docs/wire.md anew from the record classes
+	$(BIN)/python -m tests.support.wire_page docs/wire.md
+
+bench: $(DEV_STAMP)  ## Speed and memory, printed as ratios measured side by side
+	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+clean:  ## Remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
