@@ -42,7 +42,7 @@ format: $(DEV_STAMP)  ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 wire: $(DEV_STAMP)  ## Write docs/wire.md anew from the record classes
-	$(BIN)/python -m tests.support.wire_page docs/wire.md
+	$(BIN)/python -m schemas.page > docs/wire.md
 
 bench: $(DEV_STAMP)  ## Speed and memory, printed as ratios measured side by side
 	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done

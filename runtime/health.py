@@ -94,7 +94,7 @@ class _Exposition(Collector):
 
 
 def serve_metrics(process: str, counters: Counters, port: int, host: str = "127.0.0.1") -> Callable[[], None]:
-    """Answer Prometheus on `host:port` from a thread; returns how to stop it. Raises OSError where the port is taken."""
+    """Answer Prometheus on `host:port` from a thread; returns how to stop it. OSError where the port is taken."""
     registry = CollectorRegistry()
     registry.register(_Exposition(process, counters))
     server, thread = start_http_server(port, host, registry)

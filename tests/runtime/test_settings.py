@@ -1,0 +1,43 @@
+"""Settings: right values from the environment and options, one clear line for wrong ones."""
+
+import pytest
+
+from runtime.errors import UserError
+from runtime.settings import ClickHouse, Connection, from_environment
+
+
+def test_defaults_environment_and_options_in_that_order() -> None:
+    assert from_environment(Connection, {}).broker == "127.0.0.1:9092"
+    env = {"LOCKSTEP_BROKER": "kafka-1:9092,kafka-2:9092", "LOCKSTEP_CLICKHOUSE_PORT": "9000", "OTHER": "x"}
+    assert from_environment(Connection, env).broker == "kafka-1:9092,kafka-2:9092"
+    assert from_environment(ClickHouse, env).clickhouse_port == 9000
+    assert from_environment(Connection, env, broker="localhost:1").broker == "localhost:1"
+    assert from_environment(Connection, env, broker=None).broker == "kafka-1:9092,kafka-2:9092"
+    assert from_environment(Connection, {"LOCKSTEP_BROKER_EMBEDDED": "true"}).broker_embedded is True
+
+
+@pytest.mark.parametrize(
+    ("cls", "variable", "value"),
+    [
+        (Connection, "LOCKSTEP_BROKER", "no-port"),
+        (Connection, "LOCKSTEP_BROKER", ""),
+        (Connection, "LOCKSTEP_BROKER_EMBEDDED", "perhaps"),
+        (ClickHouse, "LOCKSTEP_CLICKHOUSE_PORT", "80000"),
+        (ClickHouse, "LOCKSTEP_CLICKHOUSE_PORT", "many"),
+        (ClickHouse, "LOCKSTEP_CLICKHOUSE_DATABASE", "drop table;"),
+    ],
+)
+def test_a_wrong_variable_is_one_line_with_its_name(cls: type, variable: str, value: str) -> None:
+    with pytest.raises(UserError, match=rf"^{variable}=") as caught:
+        from_environment(cls, {variable: value})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_option_is_named_as_the_option() -> None:
+    with pytest.raises(UserError, match=r"^--clickhouse-port=70000: "):
+        from_environment(ClickHouse, {}, clickhouse_port=70000)
+
+
+def test_passwords_are_never_shown() -> None:
+    with pytest.raises(UserError, match=r"^--broker-password=\*\*\*: "):
+        from_environment(Connection, {}, broker_password=["hunter2"])
