@@ -1,0 +1,141 @@
+"""NVIDIA's management library: the one module that imports pynvml, and what we ask of it.
+
+`NvmlLibrary` lists exactly the functions in use, with pynvml's names, so that a fake can stand in. Numbers (fields,
+return codes, sensors) are written here rather than taken from the library: NVIDIA promises that they never change
+(nvml.h), and a test compares them with the installed pynvml.
+
+pynvml's errors compare but do not hash, and comparing one with None raises: use `.value` only.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+Handle = Any
+"""pynvml's opaque device handle."""
+
+# What nvmlReturn says (nvml.h, nvmlReturn_t).
+SUCCESS = 0
+UNINITIALIZED = 1
+INVALID_ARGUMENT = 2
+NOT_SUPPORTED = 3
+NO_PERMISSION = 4
+NOT_FOUND = 6
+DRIVER_NOT_LOADED = 9
+TIMEOUT = 10
+LIBRARY_NOT_FOUND = 12
+FUNCTION_NOT_FOUND = 13
+GPU_IS_LOST = 15
+RESET_REQUIRED = 16
+LIB_RM_VERSION_MISMATCH = 18
+NO_DATA = 21
+ARGUMENT_VERSION_MISMATCH = 25
+DEPRECATED = 26
+NOT_READY = 27
+GPU_NOT_FOUND = 28
+UNKNOWN = 999
+
+# Arguments of calls that are no fields.
+TEMPERATURE_GPU = 0
+CLOCK_SM = 1
+CLOCK_MEM = 2
+
+ALL_LINKS = 0xFFFFFFFF
+"""Scope of the older NVLink traffic fields: all links together."""
+
+GPM_SM_UTIL = 2
+GPM_ANY_TENSOR_UTIL = 5
+GPM_DRAM_BW_UTIL = 10
+GPM_METRICS_GET_VERSION = 1
+
+
+class FieldValue(Protocol):
+    """One answer of nvmlDeviceGetFieldValues: its own return code, and a union read by `valueType`."""
+
+    fieldId: int  # noqa: N815 (NVML's names)
+    scopeId: int  # noqa: N815
+    valueType: int  # noqa: N815
+    nvmlReturn: int  # noqa: N815
+    value: Any
+
+
+class NvmlLibrary(Protocol):
+    """The part of pynvml in use. Every call may raise `NVMLError`, whose `value` is the return code."""
+
+    NVMLError: type[Exception]
+    c_nvmlGpmMetricsGet_t: type[Any]  # noqa: N815
+    """A struct with version, numMetrics, sample1, sample2 and metrics[i].metricId, .nvmlReturn, .value."""
+
+    def nvmlInit(self) -> None: ...
+    def nvmlShutdown(self) -> None: ...
+    def nvmlSystemGetDriverVersion(self) -> str: ...
+    def nvmlDeviceGetCount(self) -> int: ...
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Handle: ...
+    def nvmlDeviceGetUUID(self, handle: Handle) -> str: ...
+    def nvmlDeviceGetPciInfo(self, handle: Handle) -> Any:
+        """With `busId` like "00000009:01:00.0" (str, or bytes)."""
+        ...
+
+    def nvmlDeviceGetName(self, handle: Handle) -> str: ...
+    def nvmlDeviceGetSerial(self, handle: Handle) -> str: ...
+    def nvmlDeviceGetVbiosVersion(self, handle: Handle) -> str: ...
+    def nvmlDeviceGetFieldValues(
+        self, handle: Handle, field_ids: Sequence[int | tuple[int, int]], /
+    ) -> Sequence[FieldValue]: ...
+    def nvmlDeviceGetTemperatureV(self, handle: Handle, sensor: int) -> int: ...
+    def nvmlDeviceGetMarginTemperature(self, handle: Handle) -> int: ...
+    def nvmlDeviceGetClockInfo(self, handle: Handle, kind: int, /) -> int: ...
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: Handle) -> int: ...
+    def nvmlDeviceGetUtilizationRates(self, handle: Handle) -> Any:
+        """With `gpu` and `memory` in per cent."""
+        ...
+
+    def nvmlDeviceGetMemoryInfo(self, handle: Handle) -> Any:
+        """With `used` in bytes."""
+        ...
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: Handle) -> Sequence[Any]:
+        """Each with `pid`."""
+        ...
+
+    def nvmlGpmQueryDeviceSupport(self, device: Handle) -> Any:
+        """With `isSupportedDevice`."""
+        ...
+
+    def nvmlGpmSampleAlloc(self) -> Any: ...
+    def nvmlGpmSampleFree(self, sample: Any, /) -> None: ...
+    def nvmlGpmSampleGet(self, device: Handle, sample: Any, /) -> Any: ...
+    def nvmlGpmMetricsGet(self, metrics: Any, /) -> Any: ...
+
+
+def load() -> NvmlLibrary:
+    """The installed pynvml (distribution nvidia-ml-py). Loading the driver's library is nvmlInit's, which may raise."""
+    import pynvml
+
+    return cast(NvmlLibrary, pynvml)
+
+
+def code_of(error: Exception) -> int:
+    """The return code in an NVMLError."""
+    return int(getattr(error, "value", UNKNOWN))
+
+
+_UNION = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+
+_BLANK_32 = 0x7FFFFFF0
+_BLANK_64 = 0x7FFFFFFFFFFFFFF0
+_BLANK_DOUBLE = 140737488355328.0
+
+
+def number(value: FieldValue) -> int | float | None:
+    """The value in full width; None where it is one of the library's marks for "no value".
+
+    Marks: all bits set, and the blanks that DCGM writes (dcgm_structs.h: int32 from 0x7ffffff0, int64 from
+    9223372036854775792, double from 140737488355328).
+    """
+    kind = value.valueType
+    raw: int | float = getattr(value.value, _UNION[kind])
+    if kind == 0:
+        return None if raw >= _BLANK_DOUBLE else raw
+    if kind in (1, 5):
+        return None if raw == 0xFFFFFFFF or _BLANK_32 <= raw <= 0x7FFFFFFF else raw
+    return None if raw >= _BLANK_64 else raw
