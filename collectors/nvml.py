@@ -1,3 +1,4 @@
+# ruff: noqa: N802, N815 (the names are NVML's)
 """NVIDIA's management library: the one module that imports pynvml, and what we ask of it.
 
 `NvmlLibrary` lists exactly the functions in use, with pynvml's names, so that a fake can stand in. Numbers (fields,
@@ -51,10 +52,10 @@ GPM_METRICS_GET_VERSION = 1
 class FieldValue(Protocol):
     """One answer of nvmlDeviceGetFieldValues: its own return code, and a union read by `valueType`."""
 
-    fieldId: int  # noqa: N815 (NVML's names)
-    scopeId: int  # noqa: N815
-    valueType: int  # noqa: N815
-    nvmlReturn: int  # noqa: N815
+    fieldId: int
+    scopeId: int
+    valueType: int
+    nvmlReturn: int
     value: Any
 
 
@@ -62,7 +63,7 @@ class NvmlLibrary(Protocol):
     """The part of pynvml in use. Every call may raise `NVMLError`, whose `value` is the return code."""
 
     NVMLError: type[Exception]
-    c_nvmlGpmMetricsGet_t: type[Any]  # noqa: N815
+    c_nvmlGpmMetricsGet_t: type[Any]
     """A struct with version, numMetrics, sample1, sample2 and metrics[i].metricId, .nvmlReturn, .value."""
 
     def nvmlInit(self) -> None: ...
