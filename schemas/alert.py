@@ -44,8 +44,10 @@ class Control(Record, frozen=True, kw_only=True, tag="control"):
 class AlertState(Record, frozen=True, kw_only=True, tag="alert_state"):
     """Where one incident stands at one receiver: the intent before each request, the outcome after it.
 
-    `body` is the request, byte for byte, so that a repeat after a death is identical. `attempted_resolve` is
-    sticky: once set, no trigger is ever sent again for this incident.
+    `body` is the request without its secrets, so that a repeat after a death is byte for byte the same.
+    `attempts` counts the requests made; 0 means none was, so the body may still be replaced. `fingerprint` is what
+    the receiver was last told that matters. `attempted_resolve` is sticky: once set, no trigger is ever sent again
+    for this incident.
     """
 
     topic = "alert-state"
@@ -56,10 +58,10 @@ class AlertState(Record, frozen=True, kw_only=True, tag="alert_state"):
     action: Literal["trigger", "update", "resolve"]
     status: Literal["intent", "delivered", "rejected", "suppressed"]
     body: bytes = b""
+    fingerprint: str = ""
     attempts: Natural = 0
     response: str = ""
     attempted_resolve: bool = False
-    opened_ms: TimeMs = 0
 
     @property
     def key(self) -> str:
