@@ -1,0 +1,94 @@
+"""`lockstep`: every command is one module of `lockstep.commands`, imported only when it is called.
+
+So the agent on a node never imports what only a worker needs, and `--help` is quick.
+"""
+
+import importlib
+import sys
+
+import click
+
+from runtime.errors import UserError
+
+# name: (module with `command`, one line for the list)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("lockstep.commands.demo", "A simulated fleet with one fault, found and explained."),
+    "up": ("lockstep.commands.up", "Everything on this machine: broker, workers, database, alerts."),
+    "analyze": ("lockstep.commands.analyze", "Find stragglers and hangs in files you already have."),
+    "agent": ("lockstep.commands.agent", "The agent of a node: collect and publish."),
+    "worker": ("lockstep.commands.worker", "Detection: baselines, forest, stragglers, incidents."),
+    "writer": ("lockstep.commands.writer", "Topics into ClickHouse."),
+    "alerts": ("lockstep.commands.alerts", "Incidents to PagerDuty."),
+    "broker": ("lockstep.commands.broker", "The embedded broker, for one machine."),
+    "storage": ("lockstep.commands.storage", "ClickHouse: migrate, check, serve the embedded engine."),
+    "topics": ("lockstep.commands.topics", "Create topics, look at what is on them."),
+    "replay": ("lockstep.commands.replay", "Recorded telemetry onto the topics, at any speed."),
+    "query": ("lockstep.commands.query", "Ask the history in SQL."),
+    "simulate": ("lockstep.commands.simulate", "The simulated fleet alone, onto a broker."),
+    "doctor": ("lockstep.commands.doctor", "What is missing on this machine, and how to get it."),
+}
+
+EXTRAS = {
+    "faust": "worker",
+    "mode": "worker",
+    "aiokafka": "worker",
+    "numba": "worker",
+    "sklearn": "worker",
+    "clickhouse_connect": "storage",
+    "urllib3": "alerts",
+    "pyarrow": "files",
+    "aiohttp": "embedded",
+    "chdb": "embedded",
+    "confluent_kafka": "embedded",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and imports one only to run it or to show its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        try:
+            command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get((error.name or "").split(".")[0])
+            if extra is None:
+                raise
+            raise UserError(
+                f"`lockstep {cmd_name}` needs {error.name}, which is not installed: pip install 'gpu-lockstep[{extra}]'"
+            ) from None
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog="Start with `lockstep demo --once`; each command has --help with an example.")
+@click.version_option(package_name="gpu-lockstep", prog_name="lockstep")
+def group() -> None:
+    """Lockstep finds the GPU, link, node or rack that is out of step, and says why."""
+
+
+def main() -> None:
+    """Run the command line: exit status 0 done, 1 a condition asked for, 2 unusable input with one line why."""
+    try:
+        group.main(standalone_mode=False)
+    except UserError as error:
+        click.echo(f"lockstep: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing is wrong.
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,109 @@
+"""`lockstep topics`: create them, and look at what is on them."""
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+
+import click
+
+from lockstep.options import settings, settings_options
+from runtime.errors import UserError
+from runtime.kafka import Consumer, create_topics, wait_for_broker
+from runtime.settings import Connection
+from schemas.codec import WireError, decode
+from schemas.finding import Finding
+from schemas.frame import NodeFrame, RackFrame
+from schemas.incident import Incident
+from schemas.readable import readable
+from schemas.record import Record
+from schemas.topics import TOPICS
+
+
+@click.group()
+def command() -> None:
+    """Create topics, look at what is on them."""
+
+
+@command.command(epilog="Example: lockstep topics create --broker kafka-1:9092 --partitions 12 --replication 3")
+@settings_options(Connection)
+@click.option("--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True, help="Of every topic.")
+@click.option("--replication", type=click.IntRange(1, 10), default=1, show_default=True, help="Copies of each.")
+def create(partitions: int, replication: int, **options: str | None) -> None:
+    """Create every topic with its partitions, retention and compaction; what is there already is checked."""
+    connection = settings(Connection, options)
+    wait_for_broker(connection, 10)
+    from streams.topics import changelog_topics
+
+    for line in create_topics(connection, partitions, replication, compacted=changelog_topics()):
+        click.echo(line)
+
+
+@command.command(
+    epilog="Example: lockstep topics tail incidents --from-start --count 5\n\n"
+    "Example: lockstep topics tail node-frames --format json | jq .sections.gpu"
+)
+@click.argument("topic")
+@settings_options(Connection)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--from-start", is_flag=True, help="From the oldest record kept, not from now on.")
+@click.option("--count", type=click.IntRange(1), help="Stop after so many records.")
+@click.option("--seconds", type=click.FloatRange(0.1), help="Stop after so long without a record.")
+def tail(
+    topic: str, form: str, from_start: bool, count: int | None, seconds: float | None, **options: str | None
+) -> None:
+    """Show the records of TOPIC, decoded; what cannot be decoded is shown with its offset and the reason."""
+    if topic not in TOPICS:
+        raise UserError(f"no topic {topic!r}; there are: {', '.join(TOPICS)}")
+    connection = settings(Connection, options)
+    wait_for_broker(connection, 10)
+    shown = 0
+    consumer = Consumer(connection, group=None, topics=(topic,), instance_id=None, from_start=from_start)
+    try:
+        while count is None or shown < count:
+            messages = consumer.poll(max_records=500, timeout_s=seconds if seconds is not None else 1.0)
+            if not messages and seconds is not None:
+                break
+            for message in messages[: None if count is None else count - shown]:
+                shown += 1
+                try:
+                    record = decode(message.value, topic)
+                except WireError as error:
+                    _complain(f"{topic}/{message.partition}@{message.offset}", error, form)
+                    continue
+                click.echo(json.dumps(readable(record)) if form == "json" else _line(record))
+            sys.stdout.flush()
+    finally:
+        consumer.close()
+
+
+def _complain(origin: str, error: WireError, form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps({"type": None, "origin": origin, "reason": error.reason, "detail": error.detail}))
+    else:
+        click.echo(f"{origin}  cannot be decoded: {error}")
+
+
+def _line(record: Record) -> str:
+    when = datetime.fromtimestamp(record.ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return f"{when}  {record.key}  {_gist(record)}"
+
+
+def _gist(record: Record) -> str:
+    if isinstance(record, NodeFrame | RackFrame):
+        lines = [f"run {record.run_id} seq {record.seq}"]
+        for section, matrix in record.sections.items():
+            for row, numbers in readable(matrix).items():
+                known = ", ".join(f"{name} {number:g}" for name, number in numbers.items() if number is not None)
+                lines.append(f"    {section} {row}: {known}")
+        if record.missing:
+            lines.append("    missing: " + ", ".join(f"{reason} {n}" for reason, n in record.missing.items()))
+        return os.linesep.join(lines)
+    if isinstance(record, Finding):
+        return f"{record.id} {record.state} {record.kind}/{record.cause} {record.subject.label()}: {record.summary}"
+    if isinstance(record, Incident):
+        return f"{record.id} r{record.revision} {record.state} {record.kind}/{record.cause}: {record.summary}"
+    plain = readable(record)
+    for repeated in ("type", "cluster", "ts_ms", "v"):
+        plain.pop(repeated, None)
+    return json.dumps({name: value for name, value in plain.items() if value not in (None, "", [], {})})

@@ -1,0 +1,90 @@
+"""Command-line options made from a process's settings, so that each setting is declared once.
+
+A field `broker` becomes `--broker`, read from LOCKSTEP_BROKER where it is not given. Secrets have no option, because
+a process list shows them: they come from the environment only.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import click
+import msgspec
+from msgspec import Meta
+
+from runtime.log import configure
+from runtime.settings import PREFIX, from_environment
+
+S = TypeVar("S", bound=msgspec.Struct)
+F = TypeVar("F", bound=Callable[..., Any])
+
+SECRET = ("password", "routing_key", "token")
+
+
+def settings_options(cls: type[msgspec.Struct], *, hidden: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """An option for every field of `cls` but secrets and `hidden`; the command gets them as keyword arguments."""
+
+    def decorate(function: F) -> F:
+        hints = get_type_hints(cls, include_extras=True)
+        for field in reversed(msgspec.structs.fields(cls)):
+            if field.name in hidden or any(word in field.name for word in SECRET):
+                continue
+            said = _description(hints[field.name])
+            default = "" if field.required or field.default in ("", None) else f"  [default: {_shown(field.default)}]"
+            function = click.option(
+                f"--{field.name.replace('_', '-')}",
+                field.name,
+                metavar=_metavar(hints[field.name]),
+                help=f"{said} [{PREFIX}{field.name.upper()}]{default}".strip(),
+            )(function)
+        return function
+
+    return decorate
+
+
+def settings(cls: type[S], options: dict[str, Any]) -> S:
+    """The settings of a process from its options and the environment; UserError where one makes no sense."""
+    known = {field.name for field in msgspec.structs.fields(cls)}
+    return from_environment(cls, os.environ, **{name: v for name, v in options.items() if name in known})
+
+
+def run_until_signal(process: str, run: Callable[[threading.Event], None]) -> None:
+    """Set up logging, run a service, and stop it in order on SIGTERM or Ctrl-C."""
+    configure(process)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    run(stop)
+
+
+def _description(hint: Any) -> str:
+    if get_origin(hint) is Annotated:
+        for meta in get_args(hint)[1:]:
+            if isinstance(meta, Meta) and meta.description:
+                return meta.description + "."
+    return ""
+
+
+def _metavar(hint: Any) -> str:
+    base = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return {int: "N", float: "X", bool: "yes|no", str: "TEXT"}.get(base, "TEXT")
+
+
+def _shown(default: Any) -> str:
+    return ("no", "yes")[default] if isinstance(default, bool) else str(default)
+
+
+def service_command(
+    process: str, cls: type[S], run: Callable[[S, threading.Event], None], *, does: str, example: str
+) -> click.Command:
+    """The command of a long-running process whose only options are its settings."""
+
+    @click.command(name=process, help=does, epilog=f"Example: {example}")
+    @settings_options(cls)
+    def command(**options: Any) -> None:
+        chosen = settings(cls, options)
+        run_until_signal(process, lambda stop: run(chosen, stop))
+
+    return command
