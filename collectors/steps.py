@@ -1,0 +1,141 @@
+"""What training processes report of their steps: JSON lines, one step of one rank a line.
+
+Columns: `step, rank` and `data_us, compute_us, comm_us, wait_us, step_us`, optional `job, node, gpu, ts_ms, phase`,
+`work` or `shape_seq`, `frag_stall_us`, `flops`. Times are microseconds; a time that is absent, null, negative or
+endless is NaN, because missing is not zero.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from collectors.base import UNSTAMPED, LineSource, NoData, Reading
+from schemas.step import RankStep, StepFrame
+
+MAX_NUMBER = 2**31
+"""Steps and ranks above this are torn numbers."""
+
+
+class StepLine(NamedTuple):
+    """One step of one rank, with what the line says of its run, job and node ("" and None where it says nothing)."""
+
+    step: RankStep
+    job: str = ""
+    node: str = ""
+    run: int | None = None
+
+
+class BadStep(Exception):
+    """A line or row that is no step: `reason` is broken, no_step, no_rank, no_time or bad_field."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+def parse_line(line: bytes) -> StepLine:
+    """One JSON line; raises BadStep.
+
+    >>> parse_line(b'{"step": 3, "rank": 1, "step_us": 100.0}').step.step
+    3
+    """
+    try:
+        row = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise BadStep("broken") from None
+    return from_row(row)
+
+
+def from_row(row: Mapping[str, Any]) -> StepLine:
+    """One row of a table by column name; numbers may be text. Raises BadStep."""
+    step, rank = _natural(row.get("step")), _natural(row.get("rank"))
+    if step is None:
+        raise BadStep("no_step")
+    if rank is None:
+        raise BadStep("no_rank")
+    times = {name: _time(row.get(name)) for name in ("step_us", "data_us", "compute_us", "comm_us", "wait_us")}
+    if math.isnan(times["step_us"]):
+        raise BadStep("no_time")
+    end_ms = _number(row.get("ts_ms", row.get("end_ms")))
+    if not (math.isnan(end_ms) or 0 <= end_ms <= 4_102_444_800_000):
+        raise BadStep("bad_field")
+    parsed = RankStep(
+        rank=rank,
+        step=step,
+        **times,
+        end_ms=0 if math.isnan(end_ms) else int(end_ms),
+        gpu=_text(row.get("gpu")),
+        phase=_text(row.get("phase")) or "train",
+        work=_number(row.get("work", row.get("tokens"))),
+        shape=_number(row.get("shape_seq", row.get("shape"))),
+        flops=_number(row.get("flops")),
+        allocator_stall_us=_time(row.get("frag_stall_us", row.get("allocator_stall_us"))),
+    )
+    return StepLine(parsed, _text(row.get("job")), _text(row.get("node")), _natural(row.get("run_idx", row.get("run"))))
+
+
+class StepsCollector:
+    """Step lines of this node's ranks, one frame per job and tick.
+
+    `job_of` names the job of a source (its file name) where the line itself does not; a line without either is counted
+    as steps_no_job.
+    """
+
+    name = "steps"
+    interval_s = 1.0
+
+    def __init__(self, source: LineSource, job_of: Callable[[str], str | None] = lambda _: None) -> None:
+        self._source, self._job_of = source, job_of
+
+    def collect(self, tick_ms: int) -> Reading:
+        """Lines that cannot be used are counted as steps_REASON. Raises NoData where nothing was written."""
+        lines = self._source.read()
+        if not lines:
+            raise NoData("no step lines")
+        jobs: dict[str, list[RankStep]] = {}
+        bad: Counter[str] = Counter()
+        for name, line in lines:
+            try:
+                parsed = parse_line(line)
+            except BadStep as error:
+                bad["steps_" + error.reason] += 1
+                continue
+            job = parsed.job or self._job_of(name)
+            if job:
+                jobs.setdefault(job, []).append(parsed.step)
+            else:
+                bad["steps_no_job"] += 1
+        drafts = [
+            StepFrame(**UNSTAMPED, ts_ms=tick_ms, job=job, steps=tuple(steps)) for job, steps in sorted(jobs.items())
+        ]
+        return Reading(missing=dict(bad), drafts=tuple(drafts))
+
+
+def _number(value: Any) -> float:
+    if value is None or isinstance(value, bool):
+        return math.nan
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _time(value: Any) -> float:
+    number = _number(value)
+    return number if 0 <= number < 1e15 else math.nan
+
+
+def _natural(value: Any) -> int | None:
+    number = _number(value)
+    return int(number) if 0 <= number < MAX_NUMBER and number == int(number) else None
+
+
+def _text(value: Any) -> str:
+    return str(value)[:256] if isinstance(value, str | int) and not isinstance(value, bool) else ""
