@@ -35,6 +35,12 @@ NOT_READY = 27
 GPU_NOT_FOUND = 28
 UNKNOWN = 999
 
+DEVICE_GONE = frozenset((GPU_IS_LOST, RESET_REQUIRED, GPU_NOT_FOUND))
+"""Codes that speak of the GPU as a whole."""
+
+DRIVER_GONE = frozenset((UNINITIALIZED, DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH))
+"""Codes that speak of the driver as a whole."""
+
 # Arguments of calls that are no fields.
 TEMPERATURE_GPU = 0
 CLOCK_SM = 1

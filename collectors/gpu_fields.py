@@ -1,0 +1,198 @@
+"""The fields of one GPU: which to ask, in one call a tick, and what their answers mean.
+
+A metric may have alternatives (NVLink counters changed with Blackwell): the first that the GPU supports is used. What a
+GPU lacks is remembered for ten minutes per (field, scope): asking costs, and a driver may learn it by an update.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from collectors import nvml
+from collectors.rates import Rates, Value
+
+ASK_AGAIN_S = 600.0
+
+
+class Sum(NamedTuple):
+    """The sum of `fields`: over all links if `per_link`, else with the one `scope`."""
+
+    fields: tuple[int, ...]
+    per_link: bool = False
+    scope: int = 0
+
+
+class FieldMetric(NamedTuple):
+    """A metric of schemas.metrics read from fields: value times `scale`, or its growth per second times `scale`."""
+
+    name: str
+    alternatives: tuple[Sum, ...]
+    scale: float = 1.0
+    rate: bool = False
+
+
+def _one(field: int) -> tuple[Sum, ...]:
+    return (Sum((field,)),)
+
+
+NANOSECONDS, MILLI = 1e-9, 1e-3
+
+FIELD_METRICS: tuple[FieldMetric, ...] = (
+    FieldMetric("power_w", _one(186), MILLI),
+    FieldMetric("power_average_w", _one(83), MILLI, rate=True),
+    FieldMetric("power_limit_w", _one(189), MILLI),
+    FieldMetric("memory_temperature_c", _one(82)),
+    FieldMetric("power_cap_share", _one(74), NANOSECONDS, rate=True),
+    FieldMetric("software_thermal_share", _one(269), NANOSECONDS, rate=True),
+    FieldMetric("hardware_thermal_share", _one(270), NANOSECONDS, rate=True),
+    FieldMetric("power_brake_share", _one(271), NANOSECONDS, rate=True),
+    FieldMetric("ecc_sbe_count", _one(3)),
+    FieldMetric("ecc_dbe_count", _one(4)),
+    FieldMetric("remapped_correctable_count", _one(142)),
+    FieldMetric("remapped_uncorrectable_count", _one(143)),
+    FieldMetric("remap_pending", _one(144)),
+    FieldMetric("remap_failed", _one(145)),
+    FieldMetric("pcie_tx_bytes_per_s", _one(197), rate=True),
+    FieldMetric("pcie_rx_bytes_per_s", _one(198), rate=True),
+    FieldMetric("pcie_replay_count", _one(94)),
+    FieldMetric("recovery_action", _one(230)),
+    # Hopper and older count KiB and can add up all links themselves; NVLink 5 counts bytes, link by link.
+    FieldMetric("nvlink_tx_bytes_per_s", (Sum((138,), scope=nvml.ALL_LINKS), Sum((202,), per_link=True)), rate=True),
+    FieldMetric("nvlink_rx_bytes_per_s", (Sum((139,), scope=nvml.ALL_LINKS), Sum((204,), per_link=True)), rate=True),
+    FieldMetric(
+        "nvlink_error_count", (Sum((161, 162, 163), per_link=True), Sum(tuple(range(206, 215)), per_link=True))
+    ),
+)
+
+LINK_COUNT = 91
+_KIB_FIELDS = frozenset((138, 139))
+
+_REASONS = {
+    nvml.NO_PERMISSION: "no_permission",
+    nvml.TIMEOUT: "timeout",
+    nvml.NO_DATA: "no_data",
+    nvml.NOT_READY: "no_data",
+    nvml.UNKNOWN: "unknown_error",
+}
+_UNSUPPORTED = frozenset(
+    (
+        nvml.INVALID_ARGUMENT,
+        nvml.NOT_SUPPORTED,
+        nvml.NOT_FOUND,
+        nvml.FUNCTION_NOT_FOUND,
+        nvml.ARGUMENT_VERSION_MISMATCH,
+        nvml.DEPRECATED,
+    )
+)
+
+
+def reason_of(code: int) -> str:
+    """The reason under which a value that answered `code` is counted missing."""
+    return "unsupported" if code in _UNSUPPORTED else _REASONS.get(code, f"nvml_{code}")
+
+
+class DeviceGone(Exception):
+    """The GPU itself answered that it is lost or must be reset: nothing it says is current."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def raise_if_gone(code: int) -> None:
+    """DeviceGone where `code` speaks of the GPU as a whole."""
+    if code in nvml.DEVICE_GONE:
+        raise DeviceGone(code)
+
+
+class Absent:
+    """What a GPU said it lacks, each with the time to ask again."""
+
+    def __init__(self) -> None:
+        self._until: dict[object, float] = {}
+
+    def add(self, key: object, now: float) -> None:
+        self._until[key] = now + ASK_AGAIN_S
+
+    def __call__(self, key: object, now: float) -> bool:
+        return self._until.get(key, now) > now
+
+    def next_change(self, now: float) -> float:
+        """When the next of them is to be asked again."""
+        return min((until for until in self._until.values() if until > now), default=float("inf"))
+
+
+Ask = tuple[int, int]
+"""(field, scope)."""
+
+
+class FieldReader:
+    """Reads all fields of one GPU with one call, each value's own return code checked."""
+
+    def __init__(self, links: int, rates: Rates) -> None:
+        self._links, self._rates = links, rates
+        self._absent, self._supported = Absent(), set[Ask]()
+        self._plan: list[tuple[FieldMetric, list[list[Ask]]]] = []
+        self._asks: list[Ask] = []
+        self._replan_at = float("-inf")
+
+    def read(self, ask: Callable[[list[Ask]], Iterable[nvml.FieldValue]], now: float) -> dict[str, Value]:
+        """Every metric of FIELD_METRICS as a number or the reason of its absence.
+
+        `ask` is nvmlDeviceGetFieldValues on this GPU. Raises DeviceGone, or whatever `ask` raises.
+        """
+        if now >= self._replan_at:
+            self._make_plan(now)
+        answers: dict[Ask, Value] = {}
+        changed = False
+        for key, answer in zip(self._asks, ask(self._asks), strict=True):
+            code = answer.nvmlReturn
+            if code == nvml.SUCCESS:
+                number = nvml.number(answer)
+                answers[key] = "blank" if number is None else number
+                if key not in self._supported:
+                    self._supported.add(key)
+                    changed = True
+                continue
+            raise_if_gone(code)
+            answers[key] = reason = reason_of(code)
+            if reason == "unsupported":
+                self._absent.add(key, now)
+                self._supported.discard(key)
+                changed = True
+        values = {metric.name: self._value(metric, choices, answers, now) for metric, choices in self._plan}
+        if changed:
+            self._make_plan(now)
+        return values
+
+    def _make_plan(self, now: float) -> None:
+        self._plan = []
+        for metric in FIELD_METRICS:
+            choices: list[list[Ask]] = []
+            for choice in metric.alternatives:
+                asks = [ask for ask in self._asks_of(choice) if not self._absent(ask, now)]
+                choices.append(asks)
+                if any(ask in self._supported for ask in asks):
+                    break
+            self._plan.append((metric, choices))
+        self._asks = list(dict.fromkeys(ask for _, choices in self._plan for asks in choices for ask in asks))
+        self._replan_at = self._absent.next_change(now)
+
+    def _asks_of(self, choice: Sum) -> list[Ask]:
+        scopes = range(self._links) if choice.per_link else (choice.scope,)
+        return [(field, scope) for field in choice.fields for scope in scopes]
+
+    def _value(self, metric: FieldMetric, choices: list[list[Ask]], answers: dict[Ask, Value], now: float) -> Value:
+        for asks in choices:
+            present = [ask for ask in asks if answers[ask] != "unsupported"]
+            if not present:
+                continue
+            # Link by link: one link's reset must not hide in the growth of the others.
+            values = [self._scaled(metric, ask, answers[ask], now) for ask in present]
+            absent = [value for value in values if isinstance(value, str)]
+            return absent[0] if absent else sum(value for value in values if not isinstance(value, str))
+        return "unsupported"
+
+    def _scaled(self, metric: FieldMetric, ask: Ask, value: Value, now: float) -> Value:
+        if metric.rate and not isinstance(value, str):
+            value = self._rates.rate(ask, int(value), now)
+        return value if isinstance(value, str) else value * metric.scale * (1024 if ask[0] in _KIB_FIELDS else 1)
