@@ -1,0 +1,697 @@
+CREATE TABLE IF NOT EXISTS gpu_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `pci` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'PCI address',
+    `slot` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'slot of the GPU in its node',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `rank` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `parent` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the physical GPU, where this is a MIG instance',
+    `power_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; NVML field 186 (power now, scope GPU); NaN where missing',
+    `power_average_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; NVML field 83 (energy), difference over the tick; NaN where missing',
+    `power_limit_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; NVML field 189; NaN where missing',
+    `temperature_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; nvmlDeviceGetTemperatureV; NaN where missing',
+    `memory_temperature_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; NVML field 82; cards with HBM; NaN where missing',
+    `thermal_margin_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; nvmlDeviceGetMarginTemperature; driver 570 and later; NaN where missing',
+    `sm_clock_mhz` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, megahertz; nvmlDeviceGetClockInfo(SM); NaN where missing',
+    `memory_clock_mhz` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, megahertz; nvmlDeviceGetClockInfo(MEM); NaN where missing',
+    `clocks_event_reasons` Float32 CODEC(ZSTD(1)) COMMENT 'bits; nvmlDeviceGetCurrentClocksEventReasons; NaN where missing',
+    `power_cap_share` Float32 CODEC(ZSTD(1)) COMMENT 'rate, part of the tick; NVML field 74, nanoseconds per nanosecond; NaN where missing',
+    `software_thermal_share` Float32 CODEC(ZSTD(1)) COMMENT 'rate, part of the tick; NVML field 269; NaN where missing',
+    `hardware_thermal_share` Float32 CODEC(ZSTD(1)) COMMENT 'rate, part of the tick; NVML field 270; NaN where missing',
+    `power_brake_share` Float32 CODEC(ZSTD(1)) COMMENT 'rate, part of the tick; NVML field 271; NaN where missing',
+    `gpu_utilization_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; nvmlDeviceGetUtilizationRates; not a MIG parent; NaN where missing',
+    `memory_utilization_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; nvmlDeviceGetUtilizationRates; not a MIG parent; NaN where missing',
+    `memory_used_mib` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, mebibyte; nvmlDeviceGetMemoryInfo; NaN where missing',
+    `sm_active_ratio` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, part of one; GPM 2; Hopper and later; NaN where missing',
+    `tensor_active_ratio` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, part of one; GPM 5; Hopper and later; NaN where missing',
+    `dram_active_ratio` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, part of one; GPM 10; Hopper and later; NaN where missing',
+    `ecc_sbe_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 3 (volatile, correctable); NaN where missing',
+    `ecc_dbe_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 4 (volatile, uncorrectable); NaN where missing',
+    `remapped_correctable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 142; Ampere and later; NaN where missing',
+    `remapped_uncorrectable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 143; Ampere and later; NaN where missing',
+    `remap_pending` Float32 CODEC(ZSTD(1)) COMMENT 'flag; NVML field 144; Ampere and later; NaN where missing',
+    `remap_failed` Float32 CODEC(ZSTD(1)) COMMENT 'flag; NVML field 145; Ampere and later; NaN where missing',
+    `pcie_tx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; NVML field 197; NaN where missing',
+    `pcie_rx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; NVML field 198; NaN where missing',
+    `pcie_replay_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 94; NaN where missing',
+    `nvlink_tx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; NVML field 138 or 202, all links; NaN where missing',
+    `nvlink_rx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; NVML field 139 or 204, all links; NaN where missing',
+    `nvlink_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML fields 161-163 or 206-214, all links; NaN where missing',
+    `recovery_action` Float32 CODEC(ZSTD(1)) COMMENT 'code; NVML field 230; driver 570 and later; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, gpu, ts, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one GPU, one tick';
+
+CREATE TABLE IF NOT EXISTS host_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `cpu_utilization_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/stat, difference over the tick; NaN where missing',
+    `cpu_steal_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/stat, difference over the tick; NaN where missing',
+    `load_1m` Float32 CODEC(ZSTD(1)) COMMENT 'gauge; /proc/loadavg; NaN where missing',
+    `runnable_count` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, count; /proc/loadavg; NaN where missing',
+    `memory_available_mib` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, mebibyte; /proc/meminfo MemAvailable; NaN where missing',
+    `memory_total_mib` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, mebibyte; /proc/meminfo MemTotal; NaN where missing',
+    `cpu_pressure_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/pressure/cpu some avg10; NaN where missing',
+    `memory_pressure_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/pressure/memory some avg10; NaN where missing',
+    `io_pressure_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/pressure/io some avg10; NaN where missing',
+    `disk_busy_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/diskstats, busiest device over the tick; NaN where missing',
+    `node_power_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; the baseboard\'s own power reading; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, ts, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one host, one tick';
+
+CREATE TABLE IF NOT EXISTS tray_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `coolant_supply_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; Redfish ThermalSubsystem; NaN where missing',
+    `coolant_return_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; Redfish ThermalSubsystem; NaN where missing',
+    `inlet_air_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; Redfish ThermalMetrics; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, ts, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one tray\'s cooling, one tick';
+
+CREATE TABLE IF NOT EXISTS loop_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `loop` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'cooling loop',
+    `supply_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; Redfish CoolingLoop, primary supply; NaN where missing',
+    `return_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; Redfish CoolingLoop, primary return; NaN where missing',
+    `flow_lpm` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, litre per minute; Redfish CoolingLoop; NaN where missing',
+    `heat_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; Redfish CoolantConnector HeatRemoved; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, loop, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one cooling loop, one tick';
+
+CREATE TABLE IF NOT EXISTS cdu_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `unit` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'coolant distribution unit',
+    `pump_speed_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish Pump PumpSpeedPercent; NaN where missing',
+    `pressure_kpa` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, kilopascal; Redfish CoolantConnector DeltaPressure; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, unit, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one coolant distribution unit, one tick';
+
+CREATE TABLE IF NOT EXISTS leak_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `detector` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'leak detector',
+    `leak_detected` Float32 CODEC(ZSTD(1)) COMMENT 'flag; Redfish LeakDetector DetectorState; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, detector, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one leak detector, one tick';
+
+CREATE TABLE IF NOT EXISTS shelf_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `shelf` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'power shelf',
+    `output_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; Redfish PowerSupply; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, shelf, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one power shelf, one tick';
+
+CREATE TABLE IF NOT EXISTS node_frames
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `missing` Map(LowCardinality(String), UInt64) CODEC(ZSTD(1)) COMMENT 'readings that are NaN, counted by reason',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, ts, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one message of a node: what was missing in it, and why';
+
+CREATE TABLE IF NOT EXISTS rack_frames
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `missing` Map(LowCardinality(String), UInt64) CODEC(ZSTD(1)) COMMENT 'readings that are NaN, counted by reason',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one message of a rack: what was missing in it, and why';
+
+CREATE TABLE IF NOT EXISTS events
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'when it happened, by the best clock at hand, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `kind` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what happened: xid, sxid, link_down, leak, process_gone, ...',
+    `severity` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'info, warning or critical',
+    `code` Nullable(Int64) CODEC(T64, ZSTD(1)) COMMENT 'the event\'s number, such as the XID; NULL where it has none',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `pci` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'PCI address',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `rank` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `boot_id` String CODEC(ZSTD(1)) COMMENT 'the kernel\'s boot, for lines of the kernel log',
+    `kmsg_seq` Nullable(UInt64) CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the line in the kernel log; NULL for other events',
+    `text` String CODEC(ZSTD(1)) COMMENT 'the event in words',
+    `detail` Map(LowCardinality(String), String) CODEC(ZSTD(1)) COMMENT 'more, as the source said it',
+    `origin` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what numbers the event: kmsg:BOOT for the kernel log, run:RUN_ID for the agent',
+    `number` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the event within its origin',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, origin, number)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'something that happened at a moment';
+
+CREATE TABLE IF NOT EXISTS inventory
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `cooling_loop` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cooling loop the node hangs on',
+    `driver` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'version of the GPU driver',
+    `nics` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'network cards',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'what a node is made of, when that changed';
+
+CREATE TABLE IF NOT EXISTS inventory_gpus
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `cooling_loop` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cooling loop the node hangs on',
+    `driver` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'version of the GPU driver',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `pci` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'PCI address',
+    `serial` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'serial number',
+    `product` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'product name of the GPU',
+    `slot` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'slot of the GPU in its node',
+    `vbios` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'version of the GPU\'s firmware',
+    `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, gpu, run_id, seq, place)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one GPU of a node';
+
+CREATE TABLE IF NOT EXISTS inventory_memberships
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `cooling_loop` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cooling loop the node hangs on',
+    `driver` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'version of the GPU driver',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `pid` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'process id on the node',
+    `communicators` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'communicators of the rank',
+    `since_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'when this was first seen',
+    `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, job, rank, node, run_id, seq, place)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one rank of a job on a node';
+
+CREATE TABLE IF NOT EXISTS collective_operations
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `coverage` Float32 CODEC(ZSTD(1)) COMMENT 'part of the operations that the source had, 0 to 1',
+    `sample_level` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'operations are kept where their hash has this many leading zero bits',
+    `source` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what the collectives were read from',
+    `function` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the collective: AllReduce, AllGather, ...',
+    `sn` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'sequence number per communicator and function',
+    `size_bytes` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'size of the message in bytes',
+    `exec_time_us` Float64 CODEC(ZSTD(1)) COMMENT 'duration on the GPU in microseconds, the wait for peers included',
+    `operation_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'when the source saw the operation',
+    `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
+    `communicator` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'hash of the communicator, as the source printed it',
+    `communicator_name` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'name of the communicator; need not be unique',
+    `communicator_size` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'ranks in the communicator',
+    `communicator_nodes` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'nodes in the communicator; 0 where unknown',
+    `rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `comm_rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'rank inside the communicator',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, job, communicator, function, sn, rank, node, run_id, seq, place)
+TTL toDateTime(stored_at) + INTERVAL 14 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one sampled NCCL collective of one rank';
+
+CREATE TABLE IF NOT EXISTS collective_blocks
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `coverage` Float32 CODEC(ZSTD(1)) COMMENT 'part of the operations that the source had, 0 to 1',
+    `sample_level` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'operations are kept where their hash has this many leading zero bits',
+    `source` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what the collectives were read from',
+    `function` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the collective: AllReduce, AllGather, ...',
+    `size_class` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'floor of log2 of the size in bytes',
+    `k` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'a block holds 2^k sequence numbers',
+    `block` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the block: sequence numbers from block * 2^k',
+    `count` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'collectives summed in the row',
+    `sum_us` Float64 CODEC(ZSTD(1)) COMMENT 'sum of the durations in microseconds',
+    `min_us` Float64 CODEC(ZSTD(1)) COMMENT 'shortest of the row in microseconds',
+    `max_us` Float64 CODEC(ZSTD(1)) COMMENT 'longest of the row in microseconds',
+    `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
+    `communicator` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'hash of the communicator, as the source printed it',
+    `communicator_name` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'name of the communicator; need not be unique',
+    `communicator_size` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'ranks in the communicator',
+    `communicator_nodes` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'nodes in the communicator; 0 where unknown',
+    `rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `comm_rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'rank inside the communicator',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, job, communicator, function, size_class, k, block, node, run_id, seq, place)
+TTL toDateTime(stored_at) + INTERVAL 14 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'all collectives of one rank in a block of sequence numbers, summed';
+
+CREATE TABLE IF NOT EXISTS collective_progress
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `coverage` Float32 CODEC(ZSTD(1)) COMMENT 'part of the operations that the source had, 0 to 1',
+    `sample_level` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'operations are kept where their hash has this many leading zero bits',
+    `source` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what the collectives were read from',
+    `function` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the collective: AllReduce, AllGather, ...',
+    `last_sn` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'last sequence number seen',
+    `completed_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'when that operation completed',
+    `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
+    `communicator` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'hash of the communicator, as the source printed it',
+    `communicator_name` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'name of the communicator; need not be unique',
+    `communicator_size` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'ranks in the communicator',
+    `communicator_nodes` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'nodes in the communicator; 0 where unknown',
+    `rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `comm_rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'rank inside the communicator',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, job, communicator, function, rank, ts, node, run_id, seq, place)
+TTL toDateTime(stored_at) + INTERVAL 14 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'the last sequence number of one rank in a communicator, every interval';
+
+CREATE TABLE IF NOT EXISTS steps
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `step` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the training step',
+    `step_us` Float64 CODEC(ZSTD(1)) COMMENT 'duration of the step in microseconds',
+    `data_us` Float64 CODEC(ZSTD(1)) COMMENT 'time waiting for data; NaN where not reported',
+    `compute_us` Float64 CODEC(ZSTD(1)) COMMENT 'time in computation, blocking collectives perhaps included; NaN where not reported',
+    `comm_us` Float64 CODEC(ZSTD(1)) COMMENT 'time in communication; NaN where not reported',
+    `wait_us` Float64 CODEC(ZSTD(1)) COMMENT 'time waiting for peers; NaN where not reported',
+    `end_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'when the step ended; 1970 where not reported',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `phase` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'phase of training',
+    `work` Float64 CODEC(ZSTD(1)) COMMENT 'amount of work, such as tokens; NaN where not reported',
+    `shape` Float64 CODEC(ZSTD(1)) COMMENT 'form of the work, such as sequence length; NaN where not reported',
+    `flops` Float64 CODEC(ZSTD(1)) COMMENT 'floating-point operations of the step; NaN where not reported',
+    `allocator_stall_us` Float64 CODEC(ZSTD(1)) COMMENT 'stalls of the GPU memory allocator in the step; NaN where not reported',
+    `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, job, rank, ts, node, run_id, seq, place)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one training step of one rank';
+
+CREATE TABLE IF NOT EXISTS gpu_scores
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `model` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'version of the forest model',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `pci` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'PCI address',
+    `rank` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `score` Float32 CODEC(ZSTD(1)) COMMENT 'isolation forest, 0 to 1, 0.5 is ordinary',
+    `p_value` Float32 CODEC(ZSTD(1)) COMMENT 'how rarely a healthy GPU scores this high; NaN while uncalibrated',
+    `strongest` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'metrics that made the score, most first',
+    `z` Map(LowCardinality(String), Float32) CODEC(ZSTD(1)) COMMENT 'robust z against the GPU\'s own baseline, by metric',
+    `recent` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'recent events of the GPU, with their age',
+    `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, gpu, ts, job, run_id, seq, place)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'how unusual one GPU was in one tick, with or without a job';
+
+CREATE TABLE IF NOT EXISTS gpu_baselines
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `metric` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'name of the metric',
+    `centre` Float32 CODEC(ZSTD(1)) COMMENT 'robust centre of the metric for this GPU',
+    `spread` Float32 CODEC(ZSTD(1)) COMMENT 'robust spread of the metric for this GPU',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, gpu, metric, ts, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 90 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'what is ordinary for one GPU and metric, once a minute';
+
+CREATE TABLE IF NOT EXISTS findings
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `id` String CODEC(ZSTD(1)) COMMENT 'id of the episode; the same however often it is computed again',
+    `revision` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'rises with every change',
+    `detector` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the detector that speaks',
+    `state` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'open, change, close, or a heartbeat between',
+    `kind` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'straggler, hang, slow_link, hardware, cooling, imbalance or degradation',
+    `cause` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cause, one spelling everywhere; unknown below the margin',
+    `scope` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'rank, gpu, link, node, rack, group, stage, job or cluster',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `rank` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `link` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the link',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `group` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'group or stage, where the scope is one',
+    `onset_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'when the trouble began',
+    `score` Float32 CODEC(ZSTD(1)) COMMENT 'strength of the verdict, on the detector\'s own scale',
+    `confidence` Float32 CODEC(ZSTD(1)) COMMENT 'how sure, 0 to 1',
+    `runner_up` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the next likely cause; empty where there is none',
+    `victims` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'ranks that wait for the culprit',
+    `slowdown` Float32 CODEC(ZSTD(1)) COMMENT 'how many times slower; NaN where it does not apply',
+    `summary` String CODEC(ZSTD(1)) COMMENT 'one line for a pager',
+    `evidence.text` Array(String) CODEC(ZSTD(1)) COMMENT 'evidence: the fact in one sentence',
+    `evidence.metric` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'evidence: the metric',
+    `evidence.value` Array(Float64) CODEC(ZSTD(1)) COMMENT 'evidence: the value; NaN where it does not apply',
+    `evidence.baseline` Array(Float64) CODEC(ZSTD(1)) COMMENT 'evidence: what was ordinary; NaN where it does not apply',
+    `evidence.peers` Array(Float64) CODEC(ZSTD(1)) COMMENT 'evidence: what the peers have; NaN where it does not apply',
+    `evidence.unit` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'evidence: unit of the numbers',
+    `onset_step` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'training step in which it began; NULL without steps',
+    `detected_step` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'training step in which it was said; NULL without steps',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, id, revision)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one moment in the life of a verdict';
+
+CREATE TABLE IF NOT EXISTS incidents
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `id` String CODEC(ZSTD(1)) COMMENT 'id of the incident; never changes while it lives',
+    `revision` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'rises with every change',
+    `change` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'why this revision was written: open, update, resolve',
+    `state` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'suspect, confirmed, recovering or resolved',
+    `kind` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'straggler, hang, slow_link, hardware, cooling, imbalance or degradation',
+    `scope` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'rank, gpu, link, node, rack, group, stage, job or cluster',
+    `cause` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cause, one spelling everywhere; unknown below the margin',
+    `confidence` Float32 CODEC(ZSTD(1)) COMMENT 'how sure, 0 to 1',
+    `runner_up` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the next likely cause; empty where there is none',
+    `severity` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'info, warning or critical',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `culprits.scope` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'culprits: rank, gpu, link, node, rack, group, stage, job or cluster',
+    `culprits.job` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'culprits: job',
+    `culprits.rank` Array(Nullable(UInt64)) CODEC(T64, ZSTD(1)) COMMENT 'culprits: global rank; NULL where it does not apply',
+    `culprits.node` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'culprits: node',
+    `culprits.gpu` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'culprits: UUID of the GPU',
+    `culprits.link` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'culprits: link',
+    `culprits.rack` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'culprits: rack',
+    `culprits.group` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'culprits: group or stage',
+    `victims` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'ranks that wait for the culprit',
+    `slowdown` Float32 CODEC(ZSTD(1)) COMMENT 'how many times slower; NaN where it does not apply',
+    `onset_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'when the trouble began',
+    `detected_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'first tick in which the incident could be said',
+    `resolved_at` Nullable(DateTime64(3, 'UTC')) CODEC(Delta(8), ZSTD(1)) COMMENT 'when it was over; NULL while it is not',
+    `onset_step` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'training step in which it began; NULL without steps',
+    `detected_step` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'training step in which it was said; NULL without steps',
+    `summary` String CODEC(ZSTD(1)) COMMENT 'one line for a pager',
+    `evidence.text` Array(String) CODEC(ZSTD(1)) COMMENT 'evidence: the fact in one sentence',
+    `evidence.metric` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'evidence: the metric',
+    `evidence.value` Array(Float64) CODEC(ZSTD(1)) COMMENT 'evidence: the value; NaN where it does not apply',
+    `evidence.baseline` Array(Float64) CODEC(ZSTD(1)) COMMENT 'evidence: what was ordinary; NaN where it does not apply',
+    `evidence.peers` Array(Float64) CODEC(ZSTD(1)) COMMENT 'evidence: what the peers have; NaN where it does not apply',
+    `evidence.unit` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'evidence: unit of the numbers',
+    `action` String CODEC(ZSTD(1)) COMMENT 'what to do next',
+    `sql` String CODEC(ZSTD(1)) COMMENT 'the SQL that shows the evidence',
+    `findings` Array(String) CODEC(ZSTD(1)) COMMENT 'ids of the verdicts that the incident joins',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, id, revision)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one revision of an incident';
+
+CREATE TABLE IF NOT EXISTS alert_log
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `receiver` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'who is alerted',
+    `incident` String CODEC(ZSTD(1)) COMMENT 'id of the incident',
+    `revision` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'rises with every change',
+    `action` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'trigger, update or resolve',
+    `status` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'intent before a request; delivered, rejected or suppressed after it',
+    `body` String CODEC(ZSTD(1)) COMMENT 'the request, byte for byte',
+    `fingerprint` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'hash of the request\'s meaning',
+    `attempts` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'requests sent so far',
+    `response` String CODEC(ZSTD(1)) COMMENT 'what the receiver answered',
+    `attempted_resolve` Bool CODEC(ZSTD(1)) COMMENT 'whether a resolve was ever sent: no trigger follows it',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, receiver, incident, revision, action, status)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'where an incident stands at a receiver';
+
+CREATE TABLE IF NOT EXISTS models
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `name` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'name of the model',
+    `model` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'version of the forest model',
+    `payload` String CODEC(ZSTD(1)) COMMENT 'the content, byte for byte',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+ORDER BY (cluster, name)
+COMMENT 'the forest model in use, by name';
+
+CREATE TABLE IF NOT EXISTS control
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node, or * for all',
+    `interval_s` Float64 CODEC(ZSTD(1)) COMMENT 'seconds between readings',
+    `collectors` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'collectors that run; empty: all',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+ORDER BY (cluster, node)
+COMMENT 'what agents should do';
+
+CREATE TABLE IF NOT EXISTS health
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `process` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'kind of process',
+    `instance` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'which of several such processes',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `counters` Map(LowCardinality(String), Float64) CODEC(ZSTD(1)) COMMENT 'totals since the process started: received, sent, dropped{reason}, errors{code}',
+    `gauges` Map(LowCardinality(String), Float64) CODEC(ZSTD(1)) COMMENT 'lag and age of the last event in seconds, and the like, as of now',
+    `note` String CODEC(ZSTD(1)) COMMENT 'a word on the state',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, process, instance, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 14 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'self-counters of a process';
+
+CREATE TABLE IF NOT EXISTS dead_letters
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `process` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'kind of process',
+    `origin_topic` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'topic of the message',
+    `origin_partition` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'partition of the message',
+    `origin_offset` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'offset of the message',
+    `reason` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'why, in one word',
+    `detail` String CODEC(ZSTD(1)) COMMENT 'more, as the source said it',
+    `payload` String CODEC(ZSTD(1)) COMMENT 'the content, byte for byte',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, process, origin_topic, origin_partition, origin_offset)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'a message that could not be used, and why';
+
+CREATE OR REPLACE VIEW v_incidents AS
+SELECT * FROM incidents FINAL
+ORDER BY revision DESC
+LIMIT 1 BY cluster, id;
+
+CREATE OR REPLACE VIEW v_fleet_now AS
+SELECT * FROM gpu_samples
+WHERE stored_at > now() - INTERVAL 10 MINUTE
+ORDER BY run_id DESC, seq DESC
+LIMIT 1 BY cluster, node, gpu;
