@@ -1,0 +1,183 @@
+"""Who arrives last: the argmin rule over rounds of one stream, and the slow link.
+
+In a synchronous collective every rank's time is its wait for the last one plus the transfer T, so T is the shortest
+time, wait = time - T, and the last to arrive has waited least: no clocks are compared. The same rank late again and
+again, later than in its own past, is a straggler; lateness that wanders is jitter and nobody's; T up with a flat
+spread is a slow link. Wrong where a function does not make all ranks wait (those are left out before), where more
+than about two thirds of a group are late at once, and where NCCL logged only the latest operation of a dump.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.groups import Floats, Round
+from detectors.past import Past
+from detectors.suspicion import Suspicion
+
+WARM_UP = 32
+"""Rounds of the first exact baseline; a stream can have several rounds in one step."""
+
+READY = 3
+"""Rounds of one's own past needed before anything may be called a rise."""
+
+Z = 6.0
+"""Spreads above one's own past that make a round late: with the floor below, no healthy round of the samples."""
+
+LEAST_US = 20.0
+"""A delay under this is within what Inspector's whole microseconds and kernel launches do by themselves."""
+
+IMPACT = 0.01
+"""A rank is late when it costs at least 1 % of the time between two rounds: below it nobody's step gets slower."""
+
+T_RISE = 0.15
+"""A transfer is slow when T is up by this part: published rules for groups of equal volume use 1.1 x (clustered) to
+1.2 x (single) the median."""
+
+LEAST_ROUNDS = 5
+"""Rounds that must show it, however large the group: a hiccup of three is no fault."""
+
+QUARTILE = 0.75
+"""The late are measured against the rank at this quantile: up to two thirds of a group may be late together."""
+
+
+class Lateness(NamedTuple):
+    """What one stream says now. Arrays run over the members of its communicator.
+
+    `late` marks steady culprits; `delay_us` is how much later than in its own past a member came, on average over the
+    recent rounds; `slow` says that the transfer itself is slow, `t_us` its time now and `t_past_us` before.
+    """
+
+    late: NDArray[np.bool_]
+    delay_us: Floats
+    onset_ms: NDArray[np.int64]
+    onset_sn: NDArray[np.int64]
+    hits: NDArray[np.int64]
+    slow: bool
+    slow_onset_ms: int
+    slow_onset_sn: int
+    t_us: float
+    t_past_us: float
+    t_noise: float
+    spread_us: float
+    period_us: float
+
+
+class StreamArrival:
+    """The judgement of one stream (communicator, function, size), round after round."""
+
+    def __init__(self, size: int, warm_up: int = WARM_UP) -> None:
+        self.size = size
+        self.rounds = 0
+        self.last_ms = 0
+        self.lateness = Past(size, warm_up)
+        self.transfer = Past(1, warm_up)
+        self._suspicion = Suspicion(size, LEAST_ROUNDS)
+        self._slow_score = 0
+        self._slow = False
+        self._slow_since = (0, 0)
+        self._delay = np.zeros(size)
+        self._t_recent: deque[float] = deque(maxlen=12)
+        self._spread_recent: deque[float] = deque(maxlen=12)
+        self._doubtful: deque[Floats | None] = deque(maxlen=12)
+        self._first_ms = 0
+
+    def update(self, round_: Round) -> None:
+        """Judge one round, and learn from it when it is usual."""
+        e = round_.exec_us
+        ordered = np.sort(e)
+        heard = int(np.count_nonzero(~np.isnan(e)))
+        if heard < 2:
+            return
+        t = float(ordered[0])
+        lateness = ordered[int(QUARTILE * (heard - 1) + 0.5)] - e
+        if not self.rounds:
+            self._first_ms = round_.ts_ms
+        self.rounds += 1
+        self.last_ms = round_.ts_ms
+        self._t_recent.append(t)
+        self._spread_recent.append(float(ordered[heard // 2]) - t)
+        late = self._late(lateness, t)
+        self._suspicion.update(late, heard, round_.ts_ms, round_.sn)
+        if not self._suspicion.steady.any():
+            self._judge_transfer(t, bool(late.any()), round_)
+        self._learn(lateness, late)
+
+    def says(self) -> Lateness:
+        """The verdict as of the last round."""
+        s = self._suspicion
+        return Lateness(
+            late=s.steady.copy(),
+            delay_us=self._delay,
+            onset_ms=s.onset_ms,
+            onset_sn=s.onset_mark,
+            hits=s.hits,
+            slow=self._slow,
+            slow_onset_ms=self._slow_since[0],
+            slow_onset_sn=self._slow_since[1],
+            t_us=float(np.median(self._t_recent)) if self._t_recent else float("nan"),
+            t_past_us=float(np.exp(self.transfer.centre[0])),
+            t_noise=float(np.std(np.log(self._t_recent))) if self._t_recent else float("nan"),
+            spread_us=float(np.median(self._spread_recent)) if self._spread_recent else float("nan"),
+            period_us=self.period_us(),
+        )
+
+    def period_us(self) -> float:
+        """The usual time from one round to the next; NaN while all rounds carry one time."""
+        elapsed = (self.last_ms - self._first_ms) * 1000.0
+        return elapsed / (self.rounds - 1) if elapsed > 0 and self.rounds > 1 else float("nan")
+
+    @property
+    def troubled(self) -> bool:
+        """Whether `says` has anything to say."""
+        return self._slow or bool(self._suspicion.steady.any())
+
+    def _late(self, lateness: Floats, t: float) -> NDArray[np.bool_]:
+        past = self.lateness
+        if past.learned < READY:
+            return np.zeros(self.size, np.bool_)
+        excess = lateness - past.centre
+        # Few rounds make a spread look smaller than it is; 2 % of T is the jitter of a quiet machine.
+        floor = 0.02 * t * (1 + 4 / past.learned)
+        spread = max(float(np.median(past.spread[~np.isnan(past.spread)])) if past.learned else 0.0, floor)
+        period = self.period_us()
+        least = max(LEAST_US, Z * spread, IMPACT * period if period == period else 0.25 * t)
+        worst = float(np.nanmax(excess))
+        if not worst > least:
+            return np.zeros(self.size, np.bool_)
+        late: NDArray[np.bool_] = (excess > least) & (excess > 0.5 * worst)
+        before = excess if self._suspicion.quiet() else self._delay
+        self._delay = np.where(np.isnan(excess), self._delay, 0.75 * before + 0.25 * excess)
+        return late
+
+    def _judge_transfer(self, t: float, anyone_late: bool, round_: Round) -> None:
+        past = self.transfer
+        log_t = float(np.log(t))
+        if past.learned >= READY:
+            noise = max(float(past.spread[0]), 0.01 * (1 + 4 / past.learned))
+            rise = log_t - float(past.centre[0])
+            up = rise > max(np.log1p(T_RISE), 5 * noise) and not anyone_late
+            if up and not self._slow_score:
+                self._slow_since = (round_.ts_ms, round_.sn)
+                self._t_recent.clear()
+                self._t_recent.append(t)
+            self._slow_score = min(self._slow_score + 1, 2 * LEAST_ROUNDS) if up else max(self._slow_score - 1, 0)
+            self._slow = self._slow_score >= LEAST_ROUNDS or (self._slow and self._slow_score > 0)
+            if up or self._slow:
+                return
+        past.learn(np.array([log_t]))
+
+    def _learn(self, lateness: Floats, late: NDArray[np.bool_]) -> None:
+        """Learn a calm round at once; one with somebody late only when it has left the window with nobody steady, so
+        that lasting jitter becomes usual and the start of a fault does not."""
+        if not late.any() and self._suspicion.quiet():
+            self.lateness.learn(lateness)
+            self._doubtful.append(None)
+            return
+        if len(self._doubtful) == self._doubtful.maxlen:
+            oldest = self._doubtful[0]
+            if oldest is not None and not self._suspicion.steady.any():
+                self.lateness.learn(oldest)
+        self._doubtful.append(lateness)

@@ -1,0 +1,66 @@
+"""Who is late again and again: a sequential test against "anyone may be late".
+
+After each round somebody may have been late. If lateness wanders (jitter), a given one of N ranks is among the m late
+ones with chance m/N; a culprit is among them nearly always. The sum of log likelihood ratios, never below zero (Page's
+CUSUM), grows fast in a large group, where the same rank late twice is no chance, and slowly in a pair, where it is.
+A threshold of h lets chance through about once in e^h rounds.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+HIT = 0.9
+"""How often a real culprit is expected among the late ones: noise hides a tenth of the rounds of a steady fault."""
+
+CALM = -0.7
+"""What a round without anyone late says against a fault going on: log 0.5, so a fault that bites every second time is
+still found."""
+
+THRESHOLD = 11.5
+"""Chance makes a suspect about once in 100,000 rounds (e^11.5)."""
+
+CEILING = THRESHOLD + 9.0
+"""The score stops here, so that a fault that ended is over after some 20 calm rounds."""
+
+
+class Suspicion:
+    """The running test over `size` candidates. `steady` holds those past the threshold, until half of it is lost."""
+
+    def __init__(self, size: int, least: int) -> None:
+        self._least = least
+        self.score = np.zeros(size)
+        self.hits = np.zeros(size, np.int64)
+        self.onset_ms = np.zeros(size, np.int64)
+        self.onset_mark = np.zeros(size, np.int64)
+        self.steady = np.zeros(size, np.bool_)
+
+    def grow(self, size: int) -> None:
+        """Make room for more candidates."""
+        extra = size - len(self.score)
+        if extra > 0:
+            for name in ("score", "hits", "onset_ms", "onset_mark", "steady"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros(extra, old.dtype)]))
+
+    def update(self, late: NDArray[np.bool_], present: int, ts_ms: int, mark: int) -> None:
+        """One round: who was `late` of `present` candidates, when, and its step or sequence number."""
+        m = int(late.sum())
+        if m == 0:
+            if not self.score.any():
+                return
+            self.score = np.maximum(self.score + CALM, 0.0)
+        else:
+            hit = math.log(HIT * max(present, m) / m)
+            miss = math.log((1 - HIT) * present / (present - m)) if present > m else -2.0
+            begins = late & (self.score <= 0)
+            self.onset_ms[begins], self.onset_mark[begins], self.hits[begins] = ts_ms, mark, 0
+            self.hits[late] += 1
+            self.score = np.clip(self.score + np.where(late, max(hit, 0.1), min(miss, CALM)), 0.0, CEILING)
+        reached = (self.score >= THRESHOLD) & (self.hits >= self._least)
+        self.steady = reached | (self.steady & (self.score >= THRESHOLD / 2))
+
+    def quiet(self) -> bool:
+        """Whether nobody is under any suspicion."""
+        return not self.score.any()
