@@ -1,0 +1,109 @@
+"""/proc of every node, in memory: CPUs, memory, pressure, disks, and the processes of the ranks.
+
+A GB200 tray has two Grace CPUs of 72 cores and 960 GB of memory. Without faults a training node's CPUs are an eighth
+busy (data loading), an idle one's hardly.
+"""
+
+import numpy as np
+
+from simulator.effects import Effects, Floats
+from simulator.environment import environment
+from simulator.nvml import FOREIGN_PID
+from simulator.topology import GPUS_PER_TRAY, Topology
+
+CORES, MEMORY_KIB = 144, 960_000_000
+TICKS = 100
+"""Clock ticks a second and core (USER_HZ)."""
+
+BOOTED_S = 1_000_000
+"""How long the nodes have been up."""
+
+
+class Hosts:
+    """The state of all nodes; text is made only when a file is read."""
+
+    def __init__(self, topology: Topology, cluster: str, rng: np.random.Generator) -> None:
+        n = len(topology.nodes)
+        self._topology, self._cluster, self._rng = topology, cluster, rng
+        self._cpu = np.zeros(n)
+        self._busy_ticks = np.full(n, 0.1 * BOOTED_S * TICKS * CORES)
+        self._all_ticks = np.full(n, 1.0 * BOOTED_S * TICKS * CORES)
+        self._disk_ms = np.full(n, 0.02 * BOOTED_S * 1000)
+        self._load = np.full(n, 1.0)
+        self._pressure = np.zeros((3, n))
+        self._available = np.full(n, 0.9)
+        self._gone = np.zeros(topology.gpu_count, dtype=bool)
+        self._foreign = np.zeros(topology.gpu_count, dtype=bool)
+
+    def advance(self, seconds: float, effects: Effects, training: Floats) -> None:
+        """One tick; `training` (nodes,) is 1 where a node works for the job."""
+        rng, n = self._rng, len(training)
+        own = 0.01 + 0.12 * training
+        self._cpu = np.clip((own + effects.cpu_load) * rng.normal(1, 0.03, n), 0, 1)
+        self._busy_ticks += np.rint(self._cpu * seconds * TICKS * CORES)
+        self._all_ticks += np.rint(seconds * TICKS * CORES)
+        disk = np.clip((0.01 + 0.06 * training) * rng.uniform(0.5, 1.5, n) + effects.io_load, 0, 1)
+        self._disk_ms += np.rint(disk * seconds * 1000)
+        wanted = self._cpu * CORES * (1 + 1.5 * effects.cpu_load)
+        self._load += (wanted - self._load) * (1 - np.exp(-seconds / 60))
+        self._runnable = np.maximum(np.rint(wanted), 1)
+        # Shares of time in which somebody waits: the kernel averages them over ten seconds.
+        now = 100 * np.array([0.7 * effects.cpu_load**2, 0.5 * effects.memory_taken**2, 0.6 * effects.io_load**2])
+        self._pressure += (now + rng.uniform(0, 0.4, (3, n)) - self._pressure) * (1 - np.exp(-seconds / 10))
+        self._available = 0.94 - 0.22 * training - 0.72 * effects.memory_taken
+        self._gone, self._foreign = effects.gone | effects.lost, effects.foreign
+
+    def proc(self, node: int) -> "Proc":
+        """/proc of one node."""
+        return Proc(self, node, "")
+
+    def read(self, node: int, path: str) -> bytes:
+        """One file's bytes; FileNotFoundError where there is none."""
+        match path.split("/"):
+            case ["stat"]:
+                busy, everything = int(self._busy_ticks[node]), int(self._all_ticks[node])
+                return f"cpu  {busy} 0 0 {everything - busy} 0 0 0 0 0 0\n".encode()
+            case ["loadavg"]:
+                load = self._load[node]
+                return f"{load:.2f} {load:.2f} {load:.2f} {int(self._runnable[node])}/2210 90210\n".encode()
+            case ["meminfo"]:
+                available = int(MEMORY_KIB * self._available[node])
+                return f"MemTotal: {MEMORY_KIB} kB\nMemAvailable: {available} kB\n".encode()
+            case ["diskstats"]:
+                return f" 259 0 nvme0n1 1 0 8 1 2 0 16 2 0 {int(self._disk_ms[node])} 3\n".encode()
+            case ["pressure", ("cpu" | "memory" | "io") as kind]:
+                value = self._pressure[("cpu", "memory", "io").index(kind), node]
+                return f"some avg10={value:.2f} avg60={value:.2f} avg300={value:.2f} total=1\n".encode()
+            case [pid, ("stat" | "environ") as name] if pid.isdecimal():
+                return self._process(node, int(pid), name)
+        raise FileNotFoundError(path)
+
+    def _process(self, node: int, pid: int, name: str) -> bytes:
+        topology = self._topology
+        for gpu in range(node * GPUS_PER_TRAY, (node + 1) * GPUS_PER_TRAY):
+            rank = topology.rank_of_gpu.get(gpu)
+            own = rank is not None and topology.pid(rank) == pid and not self._gone[gpu]
+            if own or (pid == FOREIGN_PID and self._foreign[gpu]):
+                if name == "stat":
+                    return (
+                        f"{pid} (python) S 1 {pid} {pid} 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 {8800 + gpu} 0".encode()
+                    )
+                held = environment(topology, self._cluster, rank) if own and rank is not None else {"USER": "guest"}
+                return "".join(f"{key}={value}\0" for key, value in held.items()).encode()
+        raise FileNotFoundError(f"{pid}/{name}")
+
+
+class Proc:
+    """A path below /proc, with what collectors use of pathlib.Path."""
+
+    def __init__(self, hosts: Hosts, node: int, path: str) -> None:
+        self._hosts, self._node, self._path = hosts, node, path
+
+    def __truediv__(self, name: str) -> "Proc":
+        return Proc(self._hosts, self._node, f"{self._path}/{name}" if self._path else name)
+
+    def read_bytes(self) -> bytes:
+        return self._hosts.read(self._node, self._path)
+
+    def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self.read_bytes().decode(encoding, errors)

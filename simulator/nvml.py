@@ -1,0 +1,298 @@
+# ruff: noqa: N801, N802, N815 (the names are NVML's)
+"""NVIDIA's management library as the simulated GPUs would answer it: pynvml's names, structs and errors.
+
+Nobody may import pynvml for this; its numbers are written here again, as NVIDIA promises that they never change
+(nvml.h). A handle is the fleet-wide number of the GPU. The product answers as a GB200: NVLink 5 counters by link, no
+older NVLink fields, no retired pages, everything else of Hopper. Its 18 NVLinks answer as one unless asked otherwise:
+198 counters of each of 576 GPUs would cost more than the rest of the fleet, and frames carry their sum.
+"""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from simulator.effects import Effects, Floats
+from simulator.faults import NVLINK
+from simulator.physics import LIMIT_C, MEMORY_MHZ, POWER_LIMIT_W, Physics
+from simulator.topology import GPUS_PER_TRAY, PCI, Topology
+
+NOT_SUPPORTED, INVALID_ARGUMENT, GPU_IS_LOST = 3, 2, 15
+
+DRIVER, NAME, VBIOS = "580.95.05", "NVIDIA GB200", "97.00.88.00.0A"
+
+GPM_SM, GPM_TENSOR, GPM_DRAM = 2, 5, 10
+
+_UINT, _ULONGLONG = 1, 3
+"""valueType: which member of the union holds the value."""
+
+FOREIGN_PID = 66_001
+BROKEN_C = 255
+"""What a broken temperature sensor reads."""
+
+
+_SENT, _RECEIVED, _RECEIVE_ERRORS = 202, 204, 208
+_PER_LINK = frozenset((_SENT, _RECEIVED, *range(206, 215)))
+_CONSTANT = {142: 0, 145: 0, 189: int(POWER_LIMIT_W * 1000), 230: 0}
+_WIDE = frozenset((3, 4, 74, 83, 197, 198, 269, 270, 271))
+_CHANGING = _WIDE | frozenset((82, 94, 143, 144, 186))
+_LINK_COUNT = 91
+
+
+class NvmlError(Exception):
+    """pynvml's NVMLError: `value` is the return code."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(f"NVML error {value}")
+        self.value = value
+
+
+class Union_:
+    """The value of a field: the union's members all show the same number."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: int) -> None:
+        self.raw = raw
+
+    @property
+    def dVal(self) -> float:
+        return float(self.raw)
+
+    def _integer(self) -> int:
+        return self.raw
+
+    uiVal = ulVal = ullVal = sllVal = siVal = usVal = property(_integer)
+
+
+class FieldValue:
+    """pynvml's c_nvmlFieldValue_t."""
+
+    __slots__ = ("fieldId", "latencyUsec", "nvmlReturn", "scopeId", "timestamp", "value", "valueType")
+
+    def __init__(self, field: int, scope: int, kind: int, code: int) -> None:
+        self.fieldId, self.scopeId = field, scope
+        self.valueType, self.nvmlReturn = kind, code
+        self.timestamp, self.latencyUsec = 0, 40
+        self.value = Union_(0)
+
+
+class Board:
+    """What all GPUs of the fleet answer now, as plain lists by GPU: made once a tick, read by 144 libraries."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.fields: dict[int, list[int]] = {}
+        self.lost: list[bool] = []
+        self.calls: dict[str, list[int]] = {}
+        self.gpm: dict[int, list[float]] = {}
+        self.pids: list[tuple[int, ...]] = []
+        self._own_pids = [
+            topology.pid(topology.rank_of_gpu[gpu]) if gpu in topology.rank_of_gpu else 0
+            for gpu in range(topology.gpu_count)
+        ]
+
+    def update(self, physics: Physics, effects: Effects) -> None:
+        """Take over the state at a tick."""
+        sensors, counters = physics.sensors, physics.counters
+        broken = effects.sensor_broken
+        temperature = np.where(broken, BROKEN_C, sensors.temperature_c)
+        self.fields = {
+            3: _list(counters["sbe"]),
+            4: _list(effects.dbe_count),
+            74: _list(counters["power_cap_ns"]),
+            82: _list(np.where(broken, BROKEN_C, sensors.memory_temperature_c)),
+            83: _list(counters["energy_mj"]),
+            94: _list(counters["pcie_replays"]),
+            143: _list(effects.remapped_count),
+            144: _list(np.minimum(effects.remapped_count, 1)),
+            186: _list(sensors.power_w * 1e3),
+            197: _list(counters["pcie_bytes"]),
+            198: _list(counters["pcie_bytes"]),
+            _SENT: _list(counters["nvlink_tx_bytes"]),
+            _RECEIVED: _list(counters["nvlink_rx_bytes"]),
+            _RECEIVE_ERRORS: _list(counters["nvlink_errors"]),
+            269: _list(counters["sw_thermal_ns"]),
+            270: _list(counters["hw_thermal_ns"]),
+            271: _list(counters["brake_ns"]),
+        }
+        self.lost = effects.lost.tolist()
+        self.calls = {
+            "temperature": _list(temperature),
+            "margin": _list(LIMIT_C - temperature),
+            "sm_clock": _list(sensors.sm_clock_mhz),
+            "reasons": _list(sensors.reasons),
+            "gpu": _list(sensors.gpu_utilization_pct),
+            "memory": _list(sensors.memory_utilization_pct),
+            "used": _list(sensors.memory_used_mib * 2**20),
+        }
+        self.gpm = {
+            GPM_SM: sensors.sm_active_pct.tolist(),
+            GPM_TENSOR: sensors.tensor_active_pct.tolist(),
+            GPM_DRAM: sensors.dram_active_pct.tolist(),
+        }
+        gone = effects.gone | effects.lost
+        self.pids = [
+            ((own,) if own and not gone[gpu] else ()) + ((FOREIGN_PID,) if effects.foreign[gpu] else ())
+            for gpu, own in enumerate(self._own_pids)
+        ]
+
+
+class GpmMetrics:
+    """pynvml's c_nvmlGpmMetricsGet_t: the caller fills in version, samples and metric ids."""
+
+    def __init__(self) -> None:
+        self.version = self.numMetrics = 0
+        self.sample1: Any = None
+        self.sample2: Any = None
+        self.metrics = [SimpleNamespace(metricId=0, nvmlReturn=0, value=0.0) for _ in range(4)]
+
+
+class FakeNvml:
+    """The library as one node sees it: the GPUs of `node` on a Board."""
+
+    NVMLError = NvmlError
+    c_nvmlGpmMetricsGet_t = GpmMetrics
+
+    def __init__(self, board: Board, node: int, links: int = 1) -> None:
+        self._board, self._topology, self._links = board, board.topology, links
+        self._first = node * GPUS_PER_TRAY
+        self._answers: dict[int, _Answers] = {}
+
+    def nvmlInit(self) -> None:
+        """Nothing to load."""
+
+    def nvmlShutdown(self) -> None:
+        self._answers.clear()
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return DRIVER
+
+    def nvmlDeviceGetCount(self) -> int:
+        return GPUS_PER_TRAY
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
+        if not 0 <= index < GPUS_PER_TRAY:
+            raise NvmlError(INVALID_ARGUMENT)
+        return self._here(self._first + index)
+
+    def nvmlDeviceGetUUID(self, handle: int) -> str:
+        return self._topology.uuids[self._here(handle)]
+
+    def nvmlDeviceGetPciInfo(self, handle: int) -> SimpleNamespace:
+        return SimpleNamespace(busId="0000" + PCI[self._here(handle) % GPUS_PER_TRAY])
+
+    def nvmlDeviceGetName(self, handle: int) -> str:
+        self._here(handle)
+        return NAME
+
+    def nvmlDeviceGetSerial(self, handle: int) -> str:
+        return self._topology.serials[self._here(handle)]
+
+    def nvmlDeviceGetVbiosVersion(self, handle: int) -> str:
+        self._here(handle)
+        return VBIOS
+
+    def nvmlDeviceGetFieldValues(self, handle: int, asks: Sequence[int | tuple[int, int]]) -> Sequence[FieldValue]:
+        """Succeeds for a lost GPU too, with 15 in every value. The structs are used again by the next call."""
+        answers = self._answers.get(handle)
+        if answers is None or answers.asks != asks:
+            answers = self._answers[handle] = _Answers(asks, self._links)
+        if self._board.lost[handle]:
+            return [FieldValue(*_ask(ask), 0, GPU_IS_LOST) for ask in asks]
+        answers.refresh(self._board, handle)
+        return answers.values
+
+    def nvmlDeviceGetTemperatureV(self, handle: int, sensor: int) -> int:
+        return self._call("temperature", handle)
+
+    def nvmlDeviceGetMarginTemperature(self, handle: int) -> int:
+        return self._call("margin", handle)
+
+    def nvmlDeviceGetClockInfo(self, handle: int, kind: int) -> int:
+        return self._call("sm_clock", handle) if kind == 1 else int(MEMORY_MHZ)
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:
+        return self._call("reasons", handle)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> SimpleNamespace:
+        return SimpleNamespace(gpu=self._call("gpu", handle), memory=self._call("memory", handle))
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:
+        return SimpleNamespace(used=self._call("used", handle))
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:
+        return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in self._board.pids[self._here(handle)]]
+
+    def nvmlGpmQueryDeviceSupport(self, device: int) -> SimpleNamespace:
+        return SimpleNamespace(isSupportedDevice=1)
+
+    def nvmlGpmSampleAlloc(self) -> SimpleNamespace:
+        return SimpleNamespace(gpu=-1)
+
+    def nvmlGpmSampleFree(self, sample: SimpleNamespace) -> None:
+        """Memory is Python's."""
+
+    def nvmlGpmSampleGet(self, device: int, sample: SimpleNamespace) -> SimpleNamespace:
+        sample.gpu = self._here(device)
+        return sample
+
+    def nvmlGpmMetricsGet(self, metrics: GpmMetrics) -> GpmMetrics:
+        """The averages since the last tick, in per cent: a tick is what lies between two samples."""
+        for metric in metrics.metrics[: metrics.numMetrics]:
+            column = self._board.gpm.get(metric.metricId)
+            metric.nvmlReturn = 0 if column else NOT_SUPPORTED
+            metric.value = column[metrics.sample2.gpu] if column else 0.0
+        return metrics
+
+    def _here(self, handle: int) -> int:
+        if self._board.lost[handle]:
+            raise NvmlError(GPU_IS_LOST)
+        return handle
+
+    def _call(self, name: str, handle: int) -> int:
+        if self._board.lost[handle]:
+            raise NvmlError(GPU_IS_LOST)
+        return self._board.calls[name][handle]
+
+
+class _Answers:
+    """The structs that answer one list of asks, and which of them change from tick to tick."""
+
+    def __init__(self, asks: Sequence[int | tuple[int, int]], links: int) -> None:
+        self.asks = list(asks)
+        self.values: list[FieldValue] = []
+        self._changing: list[tuple[Union_, int, int]] = []
+        for field, scope in map(_ask, asks):
+            value = FieldValue(field, scope, *_kind_and_code(field, scope, links))
+            self.values.append(value)
+            if value.nvmlReturn != 0:
+                continue
+            value.value.raw = links if field == _LINK_COUNT else _CONSTANT.get(field, 0)
+            if field in _CHANGING or field in (_SENT, _RECEIVED):
+                self._changing.append((value.value, field, links if field in _PER_LINK else 1))
+            elif field == _RECEIVE_ERRORS and scope == min(NVLINK, links - 1):
+                self._changing.append((value.value, field, 1))
+
+    def refresh(self, board: Board, gpu: int) -> None:
+        fields = board.fields
+        for union, field, parts in self._changing:
+            union.raw = fields[field][gpu] // parts
+
+
+def _kind_and_code(field: int, scope: int, links: int) -> tuple[int, int]:
+    if field in _PER_LINK:
+        return _ULONGLONG, 0 if scope < links else INVALID_ARGUMENT
+    if field in _CONSTANT or field in _CHANGING or field == _LINK_COUNT:
+        return (_ULONGLONG if field in _WIDE else _UINT), 0
+    return 0, NOT_SUPPORTED
+
+
+def _ask(ask: int | tuple[int, int]) -> tuple[int, int]:
+    return ask if isinstance(ask, tuple) else (ask, 0)
+
+
+def _list(values: Floats) -> list[int]:
+    whole: list[int] = np.rint(values).astype(np.int64).tolist()
+    return whole
