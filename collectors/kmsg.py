@@ -1,0 +1,213 @@
+"""The live kernel log: /dev/kmsg, or a file of its records.
+
+A record is "priority,sequence,microseconds,flags;text", followed by lines that begin with a space (its device). What
+is not printable is written \\xNN. Sequence numbers are the log's own, so a line has one identity, (boot_id, sequence),
+however often and by whichever agent it is read.
+"""
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from collectors import cursor
+from collectors.base import CollectorError, NoData, Reading, event
+from collectors.kernel_log import KernelEvent, KernelLines
+from runtime.clock import Clock
+from schemas.event import Event
+
+RECORD_BYTES = 16384
+"""The kernel gives one record a read and none above 8 KiB."""
+
+RECORDS_A_TICK = 2_000
+"""Bounds one tick's work at about 30 ms (11 to 16 us a record, measured); the rest waits in the ring."""
+
+FOLD_AFTER = 20
+"""Events of one kind, code and device in one tick sent singly; a flood's others are folded into the last."""
+
+
+class Record(NamedTuple):
+    """One record of the log. `usec` since boot, without time asleep; `facility` 0 is the kernel itself."""
+
+    facility: int
+    seq: int
+    usec: int
+    fragment: bool
+    text: str
+
+
+def parse_record(raw: bytes) -> Record | None:
+    """A record's first line; None where it is none.
+
+    >>> parse_record(b"4,5001,171167,-;NVRM: a\\x20b\\n DEVICE=+pci:0009:01:00.0\\n")
+    Record(facility=0, seq=5001, usec=171167, fragment=False, text='NVRM: a b')
+    """
+    head, sign, rest = raw.partition(b";")
+    fields = head.split(b",")
+    if not sign or len(fields) < 4 or not all(field.isdigit() for field in fields[:3]):
+        return None
+    text = _ESCAPED.sub(lambda m: bytes((int(m[1], 16),)), rest.split(b"\n", 1)[0]).decode("utf-8", "replace")
+    return Record(int(fields[0]) >> 3, int(fields[1]), int(fields[2]), fields[3] == b"+", text)
+
+
+_ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
+
+
+class KmsgSource(Protocol):
+    """New records, oldest first, and whether the ring ran over since the last read. Raises OSError."""
+
+    def read(self, most: int) -> tuple[list[bytes], bool]: ...
+
+
+class KmsgDevice:
+    """/dev/kmsg, not waiting. Opened at the first read, from the oldest record that the ring still has."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = -1
+
+    def read(self, most: int) -> tuple[list[bytes], bool]:
+        if self._descriptor < 0:
+            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        records: list[bytes] = []
+        overrun = False
+        while len(records) < most:
+            try:
+                raw = os.read(self._descriptor, RECORD_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno != errno.EPIPE:
+                    raise
+                overrun = True  # the next read gives the oldest record there is
+                continue
+            if not raw:
+                break
+            records.append(raw)
+        return records, overrun
+
+
+class KmsgFile:
+    """A growing file of records, for tests and for replaying what a machine once said."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = 0
+
+    def read(self, most: int) -> tuple[list[bytes], bool]:
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            grown = file.read()
+        records: list[bytes] = []
+        for line in grown.splitlines(keepends=True):
+            if len(records) == most or not line.endswith(b"\n"):
+                break
+            self._at += len(line)
+            if not line.startswith(b" "):
+                records.append(line)
+        return records, False
+
+
+class KernelLogCollector:
+    """Events of the kernel log, each once: `mark` (a file) remembers how far it was read, over restarts.
+
+    `boot_id` is the kernel's. Records that something in user space wrote into the log are left alone. The time of an
+    event is boot time plus the record's own, held between the last look and now for lines that came meanwhile: the
+    log's clock is never adjusted and drifts by minutes over months.
+    """
+
+    name = "kernel"
+    interval_s = 1.0
+
+    def __init__(self, source: KmsgSource, boot_id: str, clock: Clock, mark: Path) -> None:
+        self._source, self._boot_id, self._clock, self._mark = source, boot_id, clock, mark
+        self._lines = KernelLines()
+        self._started_s = clock.monotonic()
+        self._looked_ms: int | None = None
+        boot, _, seq = cursor.load(mark).partition(" ")
+        self._read_to = int(seq) if boot == boot_id and seq.isdigit() else -1
+        self._saved_to = self._read_to
+
+    def collect(self, tick_ms: int) -> Reading:
+        """Events since the last call. NoData where there is no such log, CollectorError where it may not be read."""
+        self._save()
+        try:
+            raws, overrun = self._source.read(RECORDS_A_TICK)
+        except FileNotFoundError:
+            raise NoData("no kernel log here") from None
+        except OSError as error:
+            code = "no_permission" if isinstance(error, PermissionError) else "unreadable"
+            raise CollectorError(code, f"kernel log: {error.strerror}") from None
+        now_ms, drafts = self._clock.now_ms(), list[Event]()
+        if overrun:
+            drafts.append(event("kernel_log_overrun", severity="warning", text="lines of the kernel log were lost"))
+        for record in _joined(raws):
+            if record.seq <= self._read_to:
+                continue
+            self._read_to = record.seq
+            found = self._lines.feed(record.text, record.usec / 1e6) if record.facility == 0 else None
+            if found is not None:
+                drafts.append(self._draft(record, found, now_ms))
+        if len(raws) < RECORDS_A_TICK:
+            self._looked_ms = now_ms
+        return Reading(drafts=tuple(_folded(drafts)))
+
+    def _draft(self, record: Record, found: KernelEvent, now_ms: int) -> Event:
+        ago_ms = round(1000 * (self._clock.monotonic() - record.usec / 1e6))
+        at_ms = min(now_ms, now_ms - ago_ms)
+        detail = found.detail
+        if self._looked_ms is not None:
+            at_ms = max(at_ms, min(self._looked_ms, now_ms))
+        elif record.usec / 1e6 < self._started_s:
+            detail = detail | {"historic": "yes"}
+        return event(
+            found.kind,
+            ts_ms=max(0, at_ms),
+            severity=found.severity,
+            code=found.code,
+            pci=found.pci,
+            boot_id=self._boot_id,
+            kmsg_seq=record.seq,
+            text=found.text[:1000],
+            detail=detail,
+        )
+
+    def _save(self) -> None:
+        """What the last call returned has been accepted by now: remember it. A crash before that reads it again."""
+        if self._saved_to != self._read_to and cursor.save(self._mark, f"{self._boot_id} {self._read_to}"):
+            self._saved_to = self._read_to
+
+
+def _joined(raws: list[bytes]) -> list[Record]:
+    """Records, with the fragments of a line that was printed in pieces put together."""
+    records: list[Record] = []
+    for raw in raws:
+        record = parse_record(raw)
+        if record is None:
+            continue
+        if record.fragment and records and records[-1].facility == record.facility:
+            # The first piece's number is the line's identity.
+            records[-1] = records[-1]._replace(text=records[-1].text + record.text)
+        else:
+            records.append(record)
+    return records
+
+
+def _folded(drafts: list[Event]) -> list[Event]:
+    """At most FOLD_AFTER of one kind, code and device singly, then one that says how many more."""
+    kept: list[Event] = []
+    seen: dict[tuple[str, int | None, str], int] = {}
+    last: dict[tuple[str, int | None, str], Event] = {}
+    for draft in drafts:
+        key = (draft.kind, draft.code, draft.pci)
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] <= FOLD_AFTER:
+            kept.append(draft)
+        else:
+            last[key] = draft
+    for key, draft in last.items():
+        kept.append(replace(draft, detail=draft.detail | {"folded": str(seen[key] - FOLD_AFTER)}))
+    return kept
