@@ -9,11 +9,11 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import msgspec
 import urllib3
 from msgspec import Meta
 
 from alerts.receiver import Outcome
+from runtime.settings import Connection
 from schemas import Incident
 from schemas.causes import CAUSES
 
@@ -22,7 +22,7 @@ BODY_LIMIT = 512_000
 SEVERITY = {"critical": "critical", "warning": "warning", "info": "info"}
 
 
-class PagerDutySettings(msgspec.Struct, frozen=True, kw_only=True):
+class PagerDutySettings(Connection, frozen=True, kw_only=True):
     """Where and with which integration key events are sent; without a key PagerDuty is off."""
 
     pagerduty_routing_key: Annotated[str, Meta(pattern=r"^([0-9A-Za-z]{32})?$")] = ""

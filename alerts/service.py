@@ -24,7 +24,7 @@ STORE_TIMEOUT_S = 30.0
 HEALTH_INTERVAL_S = 10.0
 
 
-class AlertsSettings(PagerDutySettings, Connection, frozen=True, kw_only=True):
+class AlertsSettings(PagerDutySettings, frozen=True, kw_only=True):
     """Everything the alerter is told."""
 
     prometheus_port: Port = 0

@@ -1,0 +1,24 @@
+"""`lockstep broker`."""
+
+import threading
+
+import click
+
+from lockstep.options import run_until_signal
+from runtime.broker import EmbeddedBroker
+
+
+@click.command(epilog="Example: lockstep broker   # prints: ready 127.0.0.1:PORT")
+def command() -> None:
+    """The embedded broker: Kafka's protocol on this machine, records in memory, a port of its own choice.
+
+    For trying Lockstep and for one machine. Other processes need LOCKSTEP_BROKER=ADDRESS and
+    LOCKSTEP_BROKER_EMBEDDED=true.
+    """
+
+    def run(stop: threading.Event) -> None:
+        with EmbeddedBroker() as broker:
+            click.echo(f"ready {broker.address}")
+            stop.wait()
+
+    run_until_signal("broker", run)

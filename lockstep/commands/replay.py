@@ -1,0 +1,76 @@
+"""`lockstep replay`: recorded telemetry onto the topics."""
+
+from typing import Any
+
+import click
+
+from lockstep.options import settings, settings_options
+from lockstep.replay import Paced, files, read, send_all
+from lockstep.replay.table import Columns
+from runtime.clock import SystemClock
+from runtime.errors import UserError
+from runtime.health import Counters
+from runtime.kafka import Producer, wait_for_broker
+from runtime.pace import pacer
+from runtime.settings import Connection
+from schemas import Record
+
+
+@click.command(
+    epilog="Example: lockstep replay power.parquet --map power_w=node_power_w --speed 100\n\n"
+    "Example: lockstep topics tail node-frames --format record --from-start > monday.records; "
+    "lockstep replay monday.records"
+)
+@click.argument("paths", nargs=-1, required=True, metavar="FILES")
+@settings_options(Connection)
+@click.option(
+    "--speed", type=click.FloatRange(0), default=0, show_default=True, help="Times real time; 0 is as fast as it goes."
+)
+@click.option("--map", "mapping", multiple=True, metavar="COLUMN=METRIC", help="What a column of a table means.")
+@click.option("--run-id", type=click.IntRange(0), help="Run number of the records of tables  [default: now]")
+def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_id: int | None, **options: Any) -> None:
+    """Put recorded telemetry onto the topics with its own timestamps.
+
+    FILES are recordings (.records) and tables (.parquet, .csv, .jsonl) of node or GPU readings. Replaying a file
+    with the --run-id of an earlier replay makes the same rows again, not more of them.
+    """
+    connection = settings(Connection, options)
+    clock, counters = SystemClock(), Counters()
+    columns = Columns(dict(_pair(text) for text in mapping))
+    chosen = files(paths)
+    wait_for_broker(connection, 10)
+    producer = Producer(connection, client_id="replay", counters=counters, bound=100_000)
+    wait = pacer(connection)
+    began = shown = clock.monotonic()
+
+    def send(record: Record) -> None:
+        wait(record)
+        producer.send_record(record)
+
+    def progress(count: int, ts_ms: int) -> None:
+        nonlocal shown
+        if clock.monotonic() - shown >= 2:
+            shown = clock.monotonic()
+            click.echo(f"{count:,} records, {count / (shown - began):,.0f}/s", err=True)
+
+    total = 0
+    try:
+        for number, path in enumerate(chosen):
+            # Each file is a run of its own: its sequence numbers start anew.
+            run = (run_id if run_id is not None else clock.now_ms()) + number
+            total += send_all(read(path, columns, connection.cluster, run), send, Paced(speed, clock), progress)
+            click.echo(f"{path.name}: run {run}", err=True)
+    finally:
+        sent = producer.flush(60)
+        producer.close(5)
+    dropped = counters.totals().get("dropped{buffer_full}", 0)
+    if not sent or dropped:
+        raise UserError(f"{total:,} records read, but the broker did not take all of them ({dropped:g} dropped)")
+    click.echo(f"{total:,} records in {clock.monotonic() - began:.1f} s")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    column, equals, name = text.partition("=")
+    if not (column and equals and name):
+        raise UserError(f"--map {text}: give COLUMN=METRIC")
+    return column, name
