@@ -47,15 +47,23 @@ class _Child:
         self.service, self.process, self.started_s = service, process, started_s
         self.ready = threading.Event()
         self.last_lines: list[str] = []
+        self.follower = threading.Thread()
 
 
 class Supervisor:
     """Runs `services` in their order. `log` gets every line any of them prints, with the name ahead."""
 
     def __init__(
-        self, services: Sequence[Service], environment: Mapping[str, str], log: Path, clock: Clock, echo: bool = False
+        self,
+        services: Sequence[Service],
+        environment: Mapping[str, str],
+        log: Path,
+        clock: Clock,
+        echo: bool = False,
+        program: Sequence[str] = (sys.executable, "-m", "lockstep"),
     ) -> None:
         self._services, self._environment, self._clock, self._echo = services, dict(environment), clock, echo
+        self._program = tuple(program)
         self._children: dict[str, _Child] = {}
         self._pauses: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
@@ -117,9 +125,10 @@ class Supervisor:
             self._write("up", str(error))
 
     def _launch(self, service: Service) -> None:
+        self._end(service.name)
         environment = self._environment | dict(service.environment(self.addresses))
         process = subprocess.Popen(
-            [sys.executable, "-m", "lockstep", *service.arguments],
+            [*self._program, *service.arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -129,7 +138,8 @@ class Supervisor:
         )
         child = _Child(service, process, self._clock.monotonic())
         self._children[service.name] = child
-        threading.Thread(target=self._follow, args=(child,), daemon=True).start()
+        child.follower = threading.Thread(target=self._follow, args=(child,), daemon=True)
+        child.follower.start()
 
     def _await(self, service: Service) -> None:
         child = self._children[service.name]
@@ -150,25 +160,27 @@ class Supervisor:
 
     def _follow(self, child: _Child) -> None:
         assert child.process.stdout is not None
-        for raw in child.process.stdout:
-            line = raw.decode("utf-8", "replace").rstrip()
-            if child.service.publishes and line.startswith("ready "):
-                self.addresses[child.service.name] = line.removeprefix("ready ").strip()
-                child.ready.set()
-            child.last_lines = [*child.last_lines[-4:], line]
-            self._write(child.service.name, line)
+        with child.process.stdout as output:
+            for raw in output:
+                line = raw.decode("utf-8", "replace").rstrip()
+                if child.service.publishes and line.startswith("ready "):
+                    self.addresses[child.service.name] = line.removeprefix("ready ").strip()
+                    child.ready.set()
+                child.last_lines = [*child.last_lines[-4:], line]
+                self._write(child.service.name, line)
 
     def _end(self, name: str) -> None:
         child = self._children.get(name)
-        if child is None or child.process.poll() is not None:
+        if child is None:
             return
-        child.process.send_signal(signal.SIGTERM)
+        child.process.terminate()
         try:
             child.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._write("up", f"{name} did not stop in {STOP_TIMEOUT_S:g} s, killed")
             child.process.kill()
             child.process.wait()
+        child.follower.join(1.0)
 
     def _write(self, name: str, line: str) -> None:
         with self._lock:
