@@ -1,7 +1,8 @@
 """The errors a person can act on.
 
 UserError               one line on the terminal, exit status 2
-└── BrokerUnreachable   no broker at the given address
+├── BrokerUnreachable   no broker at the given address
+└── BrokerLostRecords   the embedded broker forgot what somebody had still to read
 """
 
 
@@ -13,3 +14,7 @@ class UserError(Exception):
 
 class BrokerUnreachable(UserError):
     """Nothing answers Kafka's protocol at the address."""
+
+
+class BrokerLostRecords(UserError):
+    """The embedded broker's memory was full, and records went that a group had not read."""

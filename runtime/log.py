@@ -13,7 +13,7 @@ def configure(process: str, level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for chatty in ("kafka", "aiokafka", "faust", "mode", "urllib3"):
+    for chatty in ("aiokafka", "faust", "mode", "urllib3"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

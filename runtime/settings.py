@@ -5,7 +5,7 @@ annotations; a value that makes no sense is one line with the variable's name, n
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -25,11 +25,13 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
     broker: Annotated[str, Meta(pattern=r"^\s*[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*\s*$")] = "127.0.0.1:9092"
     broker_embedded: bool = False
+    broker_tls: bool = False
     broker_tls_ca: str = ""
     broker_tls_cert: str = ""
     broker_tls_key: str = ""
     broker_user: str = ""
     broker_password: str = ""
+    broker_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     cluster: Annotated[str, Meta(min_length=1, max_length=256)] = "default"
 
 

@@ -1,0 +1,112 @@
+"""How to reach a broker: options, TLS, and whether anything is there at all."""
+
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
+from kafka.net.compat import KafkaNetClient
+
+from runtime.errors import BrokerUnreachable, UserError
+from runtime.settings import Connection
+
+MAX_MESSAGE_BYTES = 1_000_000
+"""Kafka's own default for a topic is 1,048,588 bytes for a batch with its headers."""
+
+PROBE_S = 3.0
+T = TypeVar("T")
+
+
+class Message(NamedTuple):
+    """One message as it lay on the topic; a deletion (tombstone) has an empty value."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+    timestamp_ms: int
+
+
+def tls(connection: Connection) -> ssl.SSLContext | None:
+    """The TLS context, None for plain text; UserError naming the file that does not serve."""
+    ca, cert, key = connection.broker_tls_ca, connection.broker_tls_cert, connection.broker_tls_key
+    if not (connection.broker_tls or ca or cert or key):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=ca or None)
+    except (OSError, ssl.SSLError) as error:
+        raise UserError(f"LOCKSTEP_BROKER_TLS_CA={ca}: {_plain(error)}; give a PEM file of certificates") from None
+    if cert or key:
+        try:
+            context.load_cert_chain(cert or key, key or None)
+        except (OSError, ssl.SSLError) as error:
+            raise UserError(
+                f"LOCKSTEP_BROKER_TLS_CERT={cert}, LOCKSTEP_BROKER_TLS_KEY={key}: {_plain(error)}; "
+                "give a PEM certificate and its PEM key"
+            ) from None
+    return context
+
+
+def options(connection: Connection) -> dict[str, Any]:
+    """What every client of kafka-python is told."""
+    context = tls(connection)
+    chosen: dict[str, Any] = {
+        "bootstrap_servers": [address.strip() for address in connection.broker.split(",")],
+        # The embedded broker closes the connection on a newer client's first question.
+        "api_version": (2, 3) if connection.broker_embedded else None,
+        "security_protocol": "PLAINTEXT" if context is None else "SSL",
+        "reconnect_backoff_max_ms": 1000,
+    }
+    if context is not None:
+        chosen["ssl_context"] = context
+    if connection.broker_user:
+        chosen["security_protocol"] = "SASL_PLAINTEXT" if context is None else "SASL_SSL"
+        chosen["sasl_mechanism"] = connection.broker_sasl_mechanism
+        chosen["sasl_plain_username"] = connection.broker_user
+        chosen["sasl_plain_password"] = connection.broker_password
+    return chosen
+
+
+def listening(connection: Connection) -> str:
+    """Empty where one of the addresses accepts a connection, else why the last one does not."""
+    reason = ""
+    for address in connection.broker.split(","):
+        host, _, port = address.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_S).close()
+            return ""
+        except (OSError, OverflowError) as error:
+            reason = _plain(error)
+    return reason
+
+
+def connected(connection: Connection, make: Callable[..., T], *arguments: Any, **given: Any) -> T:
+    """`make(*arguments, **options, **given)`; BrokerUnreachable, with nothing left open, where that fails."""
+    reason = listening(connection)
+    if reason:
+        raise BrokerUnreachable(f"no broker at {connection.broker}: {reason}; start one, or give --broker HOST:PORT")
+    made: list[KafkaNetClient] = []
+
+    def client(**configuration: Any) -> KafkaNetClient:
+        made.append(KafkaNetClient(**configuration))
+        return made[-1]
+
+    try:
+        return make(*arguments, kafka_client=client, **options(connection), **given)
+    except KafkaError as error:
+        for left in made:
+            left.close()
+        if isinstance(error, SaslAuthenticationFailedError | AuthorizationError):
+            who = connection.broker_user or "a client without a name"
+            raise UserError(f"the broker at {connection.broker} refuses {who}: {_plain(error)}") from None
+        raise BrokerUnreachable(
+            f"something listens at {connection.broker}, but does not answer as a Kafka broker does: "
+            "check the port and the TLS settings"
+        ) from None
+
+
+def _plain(error: Exception) -> str:
+    said = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error) or type(error).__name__
+    return str(said).splitlines()[0]

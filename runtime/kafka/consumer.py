@@ -1,0 +1,194 @@
+"""Reading: what was polled is committed when the caller says so; a gap in offsets never passes unseen."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    KafkaError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+
+from runtime.errors import BrokerLostRecords, BrokerUnreachable, UserError
+from runtime.health import Counters
+from runtime.kafka.client import Message, connected
+from runtime.settings import Connection
+from schemas.topics import TOPICS
+
+log = logging.getLogger("lockstep.kafka")
+
+SESSION_S = 10.0
+"""A worker that does not come back is given up after this. One with the same instance id is back at once."""
+
+COMMIT_S = 30.0
+MOVED = (CommitFailedError, IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
+"""The partitions went to another member before the commit: it reads them again from the last one."""
+
+
+class Consumer:
+    """Reads `topics` for a `group`, from its last commit, or where there is none from the oldest record kept (the end
+    with `from_start` False). Without a group it reads every partition and keeps no position.
+
+    `instance_id` is the slot of this process in its group: a successor with the same one takes over at once after a
+    kill, without a rebalance; never run two at a time with the same. Use from one thread, and poll at least every
+    five minutes. Raises BrokerUnreachable where no broker is there.
+
+    Records deleted before they were read raise BrokerLostRecords on the embedded broker, where only a fault of ours
+    does that; elsewhere they are counted as dropped{retention} and logged.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str | None,
+        topics: Iterable[str],
+        instance_id: str | None,
+        *,
+        from_start: bool = True,
+        counters: Counters | None = None,
+        session_timeout_s: float = SESSION_S,
+    ) -> None:
+        self._connection, self._group, self._topics = connection, group, tuple(topics)
+        self._counters = counters or Counters()
+        self._client: KafkaConsumer = connected(
+            connection,
+            KafkaConsumer,
+            client_id=f"{group or 'reader'}-{instance_id or 'any'}",
+            group_id=group,
+            group_instance_id=instance_id if group else None,
+            auto_offset_reset="earliest" if from_start else "latest",
+            enable_auto_commit=False,
+            session_timeout_ms=int(session_timeout_s * 1000),
+            heartbeat_interval_ms=int(session_timeout_s * 1000 / 4),
+            fetch_max_bytes=16 << 20,
+            request_timeout_ms=20_000,
+            metadata_max_age_ms=30_000,
+            bootstrap_timeout_ms=10_000,
+            allow_auto_create_topics=connection.broker_embedded,
+            metrics_enabled=False,
+        )
+        self._next: dict[TopicPartition, int | None] = {}
+        if group is None:
+            self._client.assign(self.partitions())
+        else:
+            self._client.subscribe(self._topics, listener=_Forget(self._next))
+
+    def poll(self, max_records: int, timeout_s: float) -> list[Message]:
+        """At most `max_records` messages, in order within each partition; none after `timeout_s`."""
+        try:
+            polled = self._client.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+        except KafkaError as error:
+            raise self._told(error) from None
+        for partition, records in polled.items():
+            self._check(partition, records)
+        messages = [
+            Message(partition.topic, partition.partition, r.offset, r.key, r.value or b"", r.timestamp)
+            for partition, records in polled.items()
+            for r in records
+        ]
+        self._counters.add("received", len(messages))
+        return messages
+
+    def commit(self) -> None:
+        """Everything polled so far need not be read again. Returns when the broker has it.
+
+        Where partitions have moved to another member meanwhile their commit is void and they are read again there:
+        counted as errors{commit}, no exception. Raises BrokerUnreachable after 30 s without an answer.
+        """
+        try:
+            self._client.commit(timeout_ms=COMMIT_S * 1000)
+        except MOVED as error:
+            self._counters.add("errors", 1, "commit")
+            log.warning("%s: a commit came too late, some messages will be read again (%s)", self._group, error)
+        except KafkaError as error:
+            raise self._told(error) from None
+
+    def lag(self) -> int:
+        """Messages on the assigned partitions that have not been polled, as of the last fetch."""
+        behind = 0
+        for partition in self._client.assignment():
+            end, position = self._client.highwater(partition), self._next.get(partition)
+            if end is not None and position is not None:
+                behind += max(0, end - position)
+        return behind
+
+    def assigned(self) -> set[tuple[str, int]]:
+        """The partitions this consumer has now."""
+        return {(partition.topic, partition.partition) for partition in self._client.assignment()}
+
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition of the topics; UserError naming the topic that is not there."""
+        found = []
+        for topic in self._topics:
+            numbers = self._client.partitions_for_topic(topic)
+            if not numbers:
+                raise UserError(f"no topic {topic} at {self._connection.broker}: run `lockstep topics create`")
+            found += [TopicPartition(topic, number) for number in sorted(numbers)]
+        return found
+
+    def to_the_end(self) -> Iterator[Message]:
+        """Everything up to what is the end now, for a consumer without a group."""
+        left = self._client.end_offsets(self.partitions())
+        while left := {partition: end for partition, end in left.items() if self._client.position(partition) < end}:
+            yield from self.poll(1000, 1.0)
+
+    def close(self) -> None:
+        """Stop reading; nothing is committed. A member with an instance id stays in the group for its successor."""
+        self._client.close(autocommit=False, timeout_ms=5000)
+
+    def _check(self, partition: TopicPartition, records: Sequence[Any]) -> None:
+        expected = self._next.get(partition)
+        if partition not in self._next and self._group is not None:
+            expected = self._client.committed(partition, timeout_ms=COMMIT_S * 1000)
+        self._next[partition] = records[-1].offset + 1
+        lost = 0
+        for record in records:
+            if expected is not None and record.offset > expected:
+                lost += record.offset - expected
+            expected = record.offset + 1
+        topic = TOPICS.get(partition.topic)
+        if not lost or (topic is not None and topic.retention_ms is None):
+            return  # compaction leaves gaps on purpose
+        what = f"{lost} records of {partition.topic}/{partition.partition} were deleted before {self._group} read them"
+        if self._connection.broker_embedded:
+            raise BrokerLostRecords(f"{what}: the embedded broker is full; go slower, or use a real Kafka")
+        self._counters.add("dropped", lost, "retention")
+        log.error("%s: its retention is too short for so long a pause", what)
+
+    def _told(self, error: KafkaError) -> UserError:
+        if isinstance(error, FencedInstanceIdError):
+            return UserError(
+                f"another process of {self._group} runs in the same slot ({self._client.config['group_instance_id']}); "
+                "give this one a slot of its own"
+            )
+        return BrokerUnreachable(f"{self._group} lost the broker at {self._connection.broker}: {error}")
+
+
+class _Forget(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """Positions of partitions that went to another member mean nothing any more."""
+
+    def __init__(self, positions: dict[TopicPartition, int | None]) -> None:
+        self._positions = positions
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        for partition in revoked:
+            self._positions.pop(partition, None)
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        for partition in assigned:
+            self._positions.pop(partition, None)
+
+
+def read_topic(connection: Connection, topic: str) -> Iterator[Message]:
+    """Everything that is on `topic` now, oldest first within each partition; UserError where there is no such topic."""
+    consumer = Consumer(connection, None, (topic,), None)
+    try:
+        yield from consumer.to_the_end()
+    finally:
+        consumer.close()
