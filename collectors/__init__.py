@@ -1,1 +1,15 @@
-"""."""
+"""What runs on every node: reads hardware, kernel and training processes, and sends records.
+
+`COLLECTORS` names what an agent collects: a module with `on_node(node) -> Collector | None` (None: nothing to read
+here, by the settings). Adding one is a file and a line. Named rather than imported, because the sampler process needs
+only two of them, and each process counts against the agent's memory.
+"""
+
+COLLECTORS: dict[str, str] = {
+    "gpu": "collectors.gpu",  # GPUs and their links, through the driver
+    "jobs": "collectors.jobs",  # whose they are; what the node is made of
+    "host": "collectors.host",  # CPUs, memory, disks
+    "kernel": "collectors.kmsg",  # XIDs, bus errors, processes killed
+    "nccl": "collectors.collectives",  # collectives, from NCCL Inspector
+    "steps": "collectors.steps",  # training steps, from the processes themselves
+}

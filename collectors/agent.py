@@ -103,6 +103,7 @@ class AgentCore:
         reading = Reading()
         try:
             reading = collector.collect(tick_ms)
+            self._counters.add("received", label=name)
         except NoData as nothing:
             if name not in self._said_nothing:
                 self._said_nothing.add(name)
@@ -117,8 +118,6 @@ class AgentCore:
         if failure is not None:
             self._counters.add("errors", label=name)
             self._repeats.log(logger, logging.WARNING, f"error/{name}", f"collector={name}: {failure}")
-        else:
-            self._counters.add("received", label=name)
         self._episode(name, failure, drafts)
         # Held until this collector's next turn. One that cannot say for whom a GPU works ends the claim: better nobody
         # than the job before.

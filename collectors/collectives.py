@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from collectors.base import UNSTAMPED, LineSource, NoData, Reading
+from collectors.base import UNSTAMPED, Collector, LineSource, NoData, Reading
 from collectors.blocks import Blocks, as_block
 from collectors.inspector import IGNORED, DumpStats, InspectorReader, Member, Perf, Process, Rejected
+from collectors.node import Node
 from schemas import sampling
 from schemas.collective import Block, CollectiveFrame, Communicator, Function, Operation, Progress
 from schemas.jobkey import job_key
@@ -227,3 +228,17 @@ def _communicator(member: Member, rank: int, gpu: str) -> Communicator:
     return Communicator(
         id=member.id, name=member.name, size=member.size, nodes=member.nodes, rank=rank, comm_rank=member.rank, gpu=gpu
     )
+
+
+def on_node(node: Node) -> Collector | None:
+    """From the folder that NCCL Inspector writes to; a process's own environment names its job and rank."""
+    settings = node.settings
+    if not settings.inspector_dir:
+        return None
+
+    def identify(process: Process) -> Claim | None:
+        work = node.processes.work(process.pid)
+        return None if work is None else Claim(work.job, work.rank, node.gpu_of(work))
+
+    reducer = CollectiveReducer(identify, alive=lambda process: node.processes.alive(process.pid))
+    return CollectivesCollector(node.lines(settings.inspector_dir, settings.inspector_files), reducer)

@@ -7,9 +7,10 @@ or the driver comes back.
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from collectors import nvml
-from collectors.base import CollectorError, NoData, Reading
+from collectors.base import Collector, CollectorError, NoData, Reading
 from collectors.gpu_device import COLUMNS, Device, Row, raise_if_driver, text
 from collectors.pci import pci_address
 from collectors.table import table
@@ -17,6 +18,9 @@ from runtime.clock import Clock
 from schemas.event import Event
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription
+
+if TYPE_CHECKING:  # the sampler process needs none of it
+    from collectors.node import Node
 
 RETRY_S = 30.0
 """How often lost GPUs, an unloaded driver and the list of GPUs are looked at again: often enough for a person who
@@ -52,6 +56,13 @@ class GpuCollector:
         if not readings:
             raise NoData("the driver knows no GPU")
         return self._reading([row for row, _ in readings], [event for _, event in readings if event is not None])
+
+    def open(self) -> None:
+        """Open the driver now, since that may take seconds; what goes wrong, the first `collect` says."""
+        try:
+            self._look(self._clock.monotonic())
+        except self._library.NVMLError as error:
+            self._down = self._close(nvml.code_of(error))
 
     def processes(self) -> dict[str, tuple[int, ...]]:
         """Ids of the processes that compute on each GPU, by UUID."""
@@ -120,3 +131,8 @@ class GpuCollector:
     def _gone(self, code: str, words: str, kind: str = "", restart: bool = False) -> CollectorError:
         nothing = self._reading([dict.fromkeys(COLUMNS, code) for _ in self._devices], [])
         return CollectorError(code, words, kind or code, nothing, restart)
+
+
+def on_node(node: "Node") -> Collector:
+    """In the sampler process: the driver may hang."""
+    return node.sampled(GpuCollector.name, GpuCollector.interval_s)

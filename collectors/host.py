@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from collectors.base import NoData, Reading
+from collectors.base import Collector, NoData, Reading
+from collectors.node import Node
 from collectors.rates import Value
 from collectors.table import table
 from runtime.clock import Clock
@@ -146,3 +147,8 @@ class HostCollector:
         if not grown or elapsed_ms <= 0:
             return "first_reading"
         return min(100.0, 100.0 * max(grown) / elapsed_ms)
+
+
+def on_node(node: Node) -> Collector:
+    """From this machine's /proc."""
+    return HostCollector(node.machine.proc, node.identity.node, node.clock)

@@ -4,14 +4,17 @@ The driver names the processes that compute on a GPU; their environment names jo
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from collectors.base import UNSTAMPED, NoData, Reading, event
+from collectors.base import UNSTAMPED, Collector, NoData, Reading, event
 from collectors.processes import Processes
 from schemas.event import Event
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription, Inventory, JobMembership
 from schemas.record import NodeRecord
+
+if TYPE_CHECKING:  # the sampler process needs none of it
+    from collectors.node import Node
 
 
 class GpuSource(Protocol):
@@ -81,3 +84,8 @@ class JobsCollector:
             for pid, member in {pid: member for (pid, _), member in self._members.items()}.items()
             if not self._processes.alive(pid)
         ]
+
+
+def on_node(node: "Node") -> Collector:
+    """In the sampler process: it asks the driver for processes."""
+    return node.sampled(JobsCollector.name, JobsCollector.interval_s)

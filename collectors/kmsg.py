@@ -5,17 +5,17 @@ is not printable is written \\xNN. Sequence numbers are the log's own, so a line
 however often and by whichever agent it is read.
 """
 
-import errno
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from collectors import cursor
-from collectors.base import CollectorError, NoData, Reading, event
+from collectors.base import Collector, CollectorError, LineSource, NoData, Reading, event
 from collectors.kernel_log import KernelEvent, KernelLines
+from collectors.node import Node
 from runtime.clock import Clock
 from schemas.event import Event
 
@@ -56,73 +56,67 @@ def parse_record(raw: bytes) -> Record | None:
 _ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
 
 
-class KmsgSource(Protocol):
-    """New records, oldest first, and whether the ring ran over since the last read. Raises OSError."""
-
-    def read(self, most: int) -> tuple[list[bytes], bool]: ...
-
-
 class KmsgDevice:
-    """/dev/kmsg, not waiting. Opened at the first read, from the oldest record that the ring still has."""
+    """A LineSource of /dev/kmsg's records, not waiting. The first read begins at the oldest that the ring still has.
+
+    `read` raises OSError where the log may not be read.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = -1
 
-    def read(self, most: int) -> tuple[list[bytes], bool]:
+    def read(self) -> list[tuple[str, bytes]]:
         if self._descriptor < 0:
             self._descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        records: list[bytes] = []
-        overrun = False
-        while len(records) < most:
+        records: list[tuple[str, bytes]] = []
+        while len(records) < RECORDS_A_TICK:
             try:
                 raw = os.read(self._descriptor, RECORD_BYTES)
             except BlockingIOError:
                 break
-            except OSError as error:
-                if error.errno != errno.EPIPE:
-                    raise
-                overrun = True  # the next read gives the oldest record there is
-                continue
+            except BrokenPipeError:
+                continue  # the ring ran over us: the next read gives the oldest there is, and its number tells the gap
             if not raw:
                 break
-            records.append(raw)
-        return records, overrun
+            records.append((self._path.name, raw))
+        return records
 
 
 class KmsgFile:
-    """A growing file of records, for tests and for replaying what a machine once said."""
+    """A LineSource of a growing file of records, for tests and for replaying what a machine once said."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._at = 0
 
-    def read(self, most: int) -> tuple[list[bytes], bool]:
+    def read(self) -> list[tuple[str, bytes]]:
         with self._path.open("rb") as file:
             file.seek(self._at)
             grown = file.read()
-        records: list[bytes] = []
+        records: list[tuple[str, bytes]] = []
         for line in grown.splitlines(keepends=True):
-            if len(records) == most or not line.endswith(b"\n"):
+            if len(records) == RECORDS_A_TICK or not line.endswith(b"\n"):
                 break
             self._at += len(line)
             if not line.startswith(b" "):
-                records.append(line)
-        return records, False
+                records.append((self._path.name, line))
+        return records
 
 
 class KernelLogCollector:
     """Events of the kernel log, each once: `mark` (a file) remembers how far it was read, over restarts.
 
-    `boot_id` is the kernel's. Records that something in user space wrote into the log are left alone. The time of an
-    event is boot time plus the record's own, held between the last look and now for lines that came meanwhile: the
-    log's clock is never adjusted and drifts by minutes over months.
+    `source` gives records, oldest first; numbers that are left out were lost. `boot_id` is the kernel's. Records that
+    something in user space wrote into the log are left alone. The time of an event is boot time plus the record's own,
+    held between the last look and now for lines that came meanwhile: the log's clock is never adjusted and drifts by
+    minutes over months.
     """
 
     name = "kernel"
     interval_s = 1.0
 
-    def __init__(self, source: KmsgSource, boot_id: str, clock: Clock, mark: Path) -> None:
+    def __init__(self, source: LineSource, boot_id: str, clock: Clock, mark: Path) -> None:
         self._source, self._boot_id, self._clock, self._mark = source, boot_id, clock, mark
         self._lines = KernelLines()
         self._started_s = clock.monotonic()
@@ -135,25 +129,39 @@ class KernelLogCollector:
         """Events since the last call. NoData where there is no such log, CollectorError where it may not be read."""
         self._save()
         try:
-            raws, overrun = self._source.read(RECORDS_A_TICK)
+            raws = self._source.read()
         except FileNotFoundError:
             raise NoData("no kernel log here") from None
         except OSError as error:
             code = "no_permission" if isinstance(error, PermissionError) else "unreadable"
             raise CollectorError(code, f"kernel log: {error.strerror}") from None
-        now_ms, drafts = self._clock.now_ms(), list[Event]()
-        if overrun:
-            drafts.append(event("kernel_log_overrun", severity="warning", text="lines of the kernel log were lost"))
-        for record in _joined(raws):
-            if record.seq <= self._read_to:
-                continue
-            self._read_to = record.seq
+        now_ms = self._clock.now_ms()
+        records, lost = self._new(raws)
+        drafts: list[Event] = []
+        if lost:
+            drafts.append(
+                event("kernel_log_overrun", severity="warning", text=f"{lost} lines of the kernel log were lost")
+            )
+        for record in _joined(records):
             found = self._lines.feed(record.text, record.usec / 1e6) if record.facility == 0 else None
             if found is not None:
                 drafts.append(self._draft(record, found, now_ms))
         if len(raws) < RECORDS_A_TICK:
             self._looked_ms = now_ms
         return Reading(drafts=tuple(_folded(drafts)))
+
+    def _new(self, raws: list[tuple[str, bytes]]) -> tuple[list[Record], int]:
+        """Records not read before, and how many numbers between them are left out."""
+        records: list[Record] = []
+        lost = 0
+        for _, raw in raws:
+            record = parse_record(raw)
+            if record is None or record.seq <= self._read_to:
+                continue
+            lost += record.seq - self._read_to - 1 if self._read_to >= 0 else 0
+            self._read_to = record.seq
+            records.append(record)
+        return records, lost
 
     def _draft(self, record: Record, found: KernelEvent, now_ms: int) -> Event:
         ago_ms = round(1000 * (self._clock.monotonic() - record.usec / 1e6))
@@ -181,19 +189,16 @@ class KernelLogCollector:
             self._saved_to = self._read_to
 
 
-def _joined(raws: list[bytes]) -> list[Record]:
+def _joined(records: list[Record]) -> list[Record]:
     """Records, with the fragments of a line that was printed in pieces put together."""
-    records: list[Record] = []
-    for raw in raws:
-        record = parse_record(raw)
-        if record is None:
-            continue
-        if record.fragment and records and records[-1].facility == record.facility:
+    whole: list[Record] = []
+    for record in records:
+        if record.fragment and whole and whole[-1].facility == record.facility:
             # The first piece's number is the line's identity.
-            records[-1] = records[-1]._replace(text=records[-1].text + record.text)
+            whole[-1] = whole[-1]._replace(text=whole[-1].text + record.text)
         else:
-            records.append(record)
-    return records
+            whole.append(record)
+    return whole
 
 
 def _folded(drafts: list[Event]) -> list[Event]:
@@ -211,3 +216,10 @@ def _folded(drafts: list[Event]) -> list[Event]:
     for key, draft in last.items():
         kept.append(replace(draft, detail=draft.detail | {"folded": str(seen[key] - FOLD_AFTER)}))
     return kept
+
+
+def on_node(node: Node) -> Collector:
+    """From /dev/kmsg, or from a file in its place."""
+    path = node.machine.kmsg
+    source = KmsgFile(path) if path.is_file() else KmsgDevice(path)
+    return KernelLogCollector(source, node.boot_id(), node.clock, node.state / "kernel_log")

@@ -121,6 +121,18 @@ def load() -> NvmlLibrary:
     return cast(NvmlLibrary, pynvml)
 
 
+def driver_version(library: NvmlLibrary | None = None) -> str | None:
+    """The driver's version, None where there is no driver. May hang with it: not for the agent's own process."""
+    library = library or load()
+    try:
+        library.nvmlInit()
+        version = library.nvmlSystemGetDriverVersion()
+        library.nvmlShutdown()
+    except library.NVMLError:
+        return None
+    return version.decode() if isinstance(version, bytes) else version
+
+
 def code_of(error: Exception) -> int:
     """The return code in an NVMLError."""
     return int(getattr(error, "value", UNKNOWN))

@@ -6,13 +6,15 @@ endless is NaN, because missing is not zero.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from collectors.base import UNSTAMPED, LineSource, NoData, Reading
+from collectors.base import UNSTAMPED, Collector, LineSource, NoData, Reading
+from collectors.node import Node
 from schemas.step import RankStep, StepFrame
 
 MAX_NUMBER = 2**31
@@ -139,3 +141,16 @@ def _natural(value: Any) -> int | None:
 
 def _text(value: Any) -> str:
     return str(value)[:256] if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def on_node(node: Node) -> Collector | None:
+    """From the folder of the step files; where lines name no job, a file "...pidPID..." has its process's."""
+    if not node.settings.steps_dir:
+        return None
+
+    def job_of(name: str) -> str | None:
+        pid = re.search(r"pid(\d+)", name)
+        work = node.processes.work(int(pid[1])) if pid is not None else None
+        return None if work is None else work.job
+
+    return StepsCollector(node.lines(node.settings.steps_dir, "*.jsonl"), job_of)

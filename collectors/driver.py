@@ -1,0 +1,27 @@
+"""The collectors that talk to the GPU driver, made in the sampler process."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from collectors import nvml
+from collectors.base import Collector
+from collectors.gpu import GpuCollector
+from collectors.jobs import JobsCollector
+from collectors.processes import Processes
+from runtime.clock import SystemClock
+from schemas.frame import Gpu
+
+
+def collectors(argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]:
+    """GPU and jobs collectors on the installed driver; `argument` is JSON with `proc` and `cluster`."""
+    return over(nvml.load(), argument, known)
+
+
+def over(library: nvml.NvmlLibrary, argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]:
+    """The same on any library: the jobs collector asks through the GPU collector's handles."""
+    told = msgspec.json.decode(argument, type=dict[str, str])
+    gpus = GpuCollector(library, SystemClock(), known)
+    gpus.open()
+    return {"gpu": gpus, "jobs": JobsCollector(gpus, Processes(Path(told["proc"]), told["cluster"]))}

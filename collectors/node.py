@@ -1,0 +1,55 @@
+"""What the collectors of one real node share; each module's `on_node` takes from here what it needs."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from collectors.agent import Identity
+from collectors.lines import FolderLines
+from collectors.processes import Processes, Work
+from collectors.sampler import SampledCollector, Sampler
+from collectors.settings import AgentSettings, Machine
+from runtime.clock import Clock
+from runtime.health import Counters
+
+
+class Node:
+    """One node: who it is, its settings, its machine, and its one sampler process (started at the first question)."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: AgentSettings,
+        machine: Machine,
+        clock: Clock,
+        counters: Counters,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.identity, self.settings, self.machine = identity, settings, machine
+        self.clock, self.counters = clock, counters
+        self.state = Path(settings.spool_dir)
+        self.processes = Processes(machine.proc, identity.cluster)
+        self.gpu_of: Callable[[Work], str] = lambda _: ""
+        argument = msgspec.json.encode({"proc": str(machine.proc), "cluster": identity.cluster}).decode()
+        self._sampler = Sampler(machine.driver, argument, clock, counters, environment)
+
+    def sampled(self, name: str, interval_s: float) -> SampledCollector:
+        """Collector `name` of the sampler process."""
+        return SampledCollector(self._sampler, name, interval_s)
+
+    def lines(self, folder: str, pattern: str, start: Literal["beginning", "end"] = "end") -> FolderLines:
+        """New lines of a folder's files."""
+        return FolderLines(Path(folder), self.counters, pattern, start)
+
+    def boot_id(self) -> str:
+        """The kernel's name for this boot; "" where it tells none."""
+        try:
+            return (self.machine.proc / "sys/kernel/random/boot_id").read_text("ascii").strip()
+        except OSError:
+            return ""
+
+    def close(self) -> None:
+        """End the sampler process."""
+        self._sampler.close()

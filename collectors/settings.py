@@ -1,0 +1,40 @@
+"""Settings of a node's agent, and where its machine keeps what it reads."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from runtime.settings import Connection, Port, Positive
+
+
+class AgentSettings(Connection, frozen=True, kw_only=True):
+    """Read from LOCKSTEP_* and the options of `lockstep agent`."""
+
+    node: Annotated[str, Meta(max_length=256, description="This node's name; its host name if not given")] = ""
+    rack: Annotated[str, Meta(max_length=256, description="The rack it stands in")] = ""
+    tray: Annotated[int, Meta(ge=0, description="Its place in the rack")] | None = None
+    interval_s: Annotated[Positive, Meta(description="Seconds from tick to tick")] = 1.0
+    collectors: Annotated[str, Meta(description="What to collect, separated by commas; all if not given")] = ""
+    inspector_dir: Annotated[str, Meta(description="Folder of NCCL Inspector's files (NCCL_INSPECTOR_DUMP_DIR)")] = ""
+    inspector_files: Annotated[
+        str, Meta(min_length=1, description="Which of its files are this node's, in a folder that nodes share")
+    ] = "*.log"
+    steps_dir: Annotated[str, Meta(description="Folder of the training processes' step files (JSON lines)")] = ""
+    spool_dir: Annotated[str, Meta(min_length=1, description="What is not delivered yet lies here")] = (
+        "/var/lib/lockstep/agent"
+    )
+    spool_mib: Annotated[Positive, Meta(description="The most of it; the oldest goes when it is full")] = 512.0
+    prometheus_port: Annotated[Port, Meta(description="Own counters for Prometheus; 0 is off")] = 0
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a machine's own sources are; tests and the simulator give others.
+
+    `driver` makes the collectors of the sampler process ("module:function", see `collectors.sampled.Factory`).
+    """
+
+    proc: Path = Path("/proc")
+    kmsg: Path = Path("/dev/kmsg")
+    driver: str = "collectors.driver:collectors"
