@@ -39,7 +39,7 @@ NANOSECONDS, MILLI = 1e-9, 1e-3
 FIELD_METRICS: tuple[FieldMetric, ...] = (
     FieldMetric("power_w", _one(186), MILLI),
     FieldMetric("power_average_w", _one(83), MILLI, rate=True),
-    FieldMetric("power_limit_w", _one(189), MILLI),
+    FieldMetric("power_limit_w", _one(190), MILLI),
     FieldMetric("memory_temperature_c", _one(82)),
     FieldMetric("power_cap_share", _one(74), NANOSECONDS, rate=True),
     FieldMetric("software_thermal_share", _one(269), NANOSECONDS, rate=True),

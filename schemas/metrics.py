@@ -32,7 +32,7 @@ METRICS: tuple[Metric, ...] = (
     # GPU: power and heat
     Metric("gpu", "power_w", "gauge", 0, 5000, "NVML field 186 (power now, scope GPU)"),
     Metric("gpu", "power_average_w", "gauge", 0, 5000, "NVML field 83 (energy), difference over the tick"),
-    Metric("gpu", "power_limit_w", "gauge", 0, 5000, "NVML field 189"),
+    Metric("gpu", "power_limit_w", "gauge", 0, 5000, "NVML field 190 (the limit in force)"),
     Metric("gpu", "temperature_c", "gauge", -20, 150, "nvmlDeviceGetTemperatureV"),
     Metric("gpu", "memory_temperature_c", "gauge", -20, 150, "NVML field 82", "cards with HBM"),
     Metric("gpu", "thermal_margin_c", "gauge", -50, 150, "nvmlDeviceGetMarginTemperature", "driver 570 and later"),
