@@ -1,11 +1,10 @@
 """`lockstep broker`."""
 
-import threading
-
 import click
 
 from lockstep.options import run_until_signal
-from runtime.broker import EmbeddedBroker
+from runtime.broker import run
+from runtime.settings import Connection
 
 
 @click.command(epilog="Example: lockstep broker   # prints: ready 127.0.0.1:PORT")
@@ -16,9 +15,4 @@ def command() -> None:
     LOCKSTEP_BROKER_EMBEDDED=true.
     """
 
-    def run(stop: threading.Event) -> None:
-        with EmbeddedBroker() as broker:
-            click.echo(f"ready {broker.address}")
-            stop.wait()
-
-    run_until_signal("broker", run)
+    run_until_signal("broker", lambda stop: run(Connection(), lambda address: click.echo(f"ready {address}"), stop))

@@ -73,7 +73,7 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
 
         host, _, port = supervisor.addresses["database"].rpartition(":")
         client = get_client(ClickHouse(clickhouse_host=host, clickhouse_port=int(port)))
-        until_s = fleet.onset_s + (FAULTS[fleet.fault].ramp_s if fleet.fault else 0.0) + QUIET_S + 30.0
+        until_s = fleet.onset_s + (ramp_s(fleet.fault)) + QUIET_S + 30.0
         shown = -10.0
 
         def progress(line: str) -> None:
@@ -92,6 +92,11 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
         return verdict
     finally:
         supervisor.stop()
+
+
+def ramp_s(fault: str) -> float:
+    """Seconds of event time until the fault is fully there; 0 without one."""
+    return next((known.ramp_s for name, known in FAULTS.items() if name == fault), 0.0)
 
 
 def _given(fleet: FleetSettings) -> dict[str, Any]:

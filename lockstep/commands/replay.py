@@ -9,11 +9,17 @@ from lockstep.replay import Paced, files, read, send_all
 from lockstep.replay.table import Columns
 from runtime.clock import SystemClock
 from runtime.errors import UserError
+from runtime.groups import READS, WORKER, WRITER
 from runtime.health import Counters
 from runtime.kafka import Producer, wait_for_broker
-from runtime.pace import pacer
+from runtime.pace import EmbeddedPacer
 from runtime.settings import Connection
 from schemas import Record
+
+TOGETHER = 2000
+"""Records between two looks at the readers: well under a megabyte of any partition."""
+
+PATIENCE_S = 60.0
 
 
 @click.command(
@@ -40,11 +46,17 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
     chosen = files(paths)
     wait_for_broker(connection, 10)
     producer = Producer(connection, client_id="replay", counters=counters, bound=100_000)
-    wait = pacer(connection)
+    pacer = EmbeddedPacer(connection, {group: READS[group] for group in (WORKER, WRITER)})
     began = shown = clock.monotonic()
+    waiting = 0
 
     def send(record: Record) -> None:
-        wait(record)
+        nonlocal waiting
+        waiting += 1
+        if waiting == TOGETHER:
+            waiting = 0
+            if not producer.flush(PATIENCE_S) or not pacer.wait(PATIENCE_S):
+                raise UserError(f"nobody reads any more, stopped ({pacer.fullest or 'the broker takes nothing'})")
         producer.send_record(record)
 
     def progress(count: int, ts_ms: int) -> None:
@@ -61,8 +73,9 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
             total += send_all(read(path, columns, connection.cluster, run), send, Paced(speed, clock), progress)
             click.echo(f"{path.name}: run {run}", err=True)
     finally:
-        sent = producer.flush(60)
+        sent = producer.flush(PATIENCE_S)
         producer.close(5)
+        pacer.close()
     dropped = counters.totals().get("dropped{buffer_full}", 0)
     if not sent or dropped:
         raise UserError(f"{total:,} records read, but the broker did not take all of them ({dropped:g} dropped)")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from lockstep.options import settings, settings_options
+from lockstep.replay.recording import frame
 from runtime.errors import UserError
 from runtime.kafka import Consumer, create_topics, wait_for_broker
 from runtime.settings import Connection
@@ -18,6 +19,7 @@ from schemas.incident import Incident
 from schemas.readable import readable
 from schemas.record import Record
 from schemas.topics import TOPICS
+from streams.topics import changelog_topics
 
 
 @click.group()
@@ -33,32 +35,34 @@ def create(partitions: int, replication: int, **options: str | None) -> None:
     """Create every topic with its partitions, retention and compaction; what is there already is checked."""
     connection = settings(Connection, options)
     wait_for_broker(connection, 10)
-    from streams.topics import changelog_topics
-
     for line in create_topics(connection, partitions, replication, compacted=changelog_topics()):
         click.echo(line)
 
 
 @command.command(
     epilog="Example: lockstep topics tail incidents --from-start --count 5\n\n"
-    "Example: lockstep topics tail node-frames --format json | jq .sections.gpu"
+    "Example: lockstep topics tail node-frames --format json | jq .sections.gpu\n\n"
+    "Example: lockstep topics tail node-frames --from-start --seconds 5 --format record > monday.records"
 )
 @click.argument("topic")
 @settings_options(Connection)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "json", "record"]), default="text", show_default=True)
 @click.option("--from-start", is_flag=True, help="From the oldest record kept, not from now on.")
 @click.option("--count", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--seconds", type=click.FloatRange(0.1), help="Stop after so long without a record.")
 def tail(
     topic: str, form: str, from_start: bool, count: int | None, seconds: float | None, **options: str | None
 ) -> None:
-    """Show the records of TOPIC, decoded; what cannot be decoded is shown with its offset and the reason."""
+    """Show the records of TOPIC, decoded; what cannot be decoded is shown with its offset and the reason.
+
+    --format record writes them as they are, for `lockstep replay`.
+    """
     if topic not in TOPICS:
         raise UserError(f"no topic {topic!r}; there are: {', '.join(TOPICS)}")
     connection = settings(Connection, options)
     wait_for_broker(connection, 10)
     shown = 0
-    consumer = Consumer(connection, group=None, topics=(topic,), instance_id=None, from_start=from_start)
+    consumer = Consumer(connection, None, (topic,), None, from_start=from_start)
     try:
         while count is None or shown < count:
             messages = consumer.poll(max_records=500, timeout_s=seconds if seconds is not None else 1.0)
@@ -66,6 +70,9 @@ def tail(
                 break
             for message in messages[: None if count is None else count - shown]:
                 shown += 1
+                if form == "record":
+                    sys.stdout.buffer.write(frame(message.value))
+                    continue
                 try:
                     record = decode(message.value, topic)
                 except WireError as error:

@@ -1,0 +1,66 @@
+"""`lockstep storage`: ClickHouse's tables, and the embedded engine."""
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from lockstep.options import run_until_signal, settings, settings_options
+from runtime.settings import ClickHouse
+
+
+@click.group()
+def command() -> None:
+    """ClickHouse: migrate, check, serve the embedded engine."""
+
+
+@command.command(epilog="Example: lockstep storage migrate --clickhouse-host ch-1 --dry-run")
+@settings_options(ClickHouse)
+@click.option("--dry-run", is_flag=True, help="Print the SQL that would be run, change nothing.")
+def migrate(dry_run: bool, **options: Any) -> None:
+    """Bring the database up to date: each migration once, in order."""
+    from storage import migrate as migrations
+    from storage.client import get_client
+
+    chosen = settings(ClickHouse, options)
+    client = get_client(chosen, database=False)
+    done = migrations.migrate(client, chosen.clickhouse_database, dry_run=dry_run)
+    for migration in done:
+        click.echo(migration.sql if dry_run else f"applied {migration.name}")
+    if not done:
+        click.echo(f"database {chosen.clickhouse_database} is up to date")
+
+
+@command.command(epilog="Example: lockstep storage check --clickhouse-host ch-1")
+@settings_options(ClickHouse)
+def check(**options: Any) -> None:
+    """Compare the database with the record classes. Exit status 1 where they differ."""
+    from storage.check import differences
+    from storage.client import get_client
+
+    chosen = settings(ClickHouse, options)
+    found = differences(get_client(chosen), chosen.clickhouse_database)
+    for difference in found:
+        click.echo(difference.text)
+    if not found:
+        click.echo(f"database {chosen.clickhouse_database} is as it should be")
+    sys.exit(1 if found else 0)
+
+
+@command.command(epilog="Example: lockstep storage serve --data ./data --port 8123")
+@click.option("--data", metavar="DIR", help="Data folder [LOCKSTEP_ENGINE_DATA]")
+@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one [LOCKSTEP_CLICKHOUSE_PORT]")
+@click.option("--host", metavar="TEXT", help="Loopback unless a password is set [LOCKSTEP_CLICKHOUSE_HOST]")
+def serve(data: str | None, port: int | None, host: str | None) -> None:
+    """ClickHouse's engine in this process, behind ClickHouse's HTTP interface: for trying, and for one machine."""
+    from runtime.settings import from_environment
+    from storage.engine import EngineSettings
+    from storage.engine import serve as serve_engine
+
+    chosen = from_environment(EngineSettings, os.environ, engine_data=data, clickhouse_port=port, clickhouse_host=host)
+
+    def ready(number: int) -> None:
+        click.echo(f"ready {chosen.clickhouse_host}:{number}")
+
+    run_until_signal("database", lambda stop: serve_engine(chosen, ready, stop))
