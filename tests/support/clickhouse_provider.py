@@ -1,4 +1,4 @@
-"""ClickHouse for tests: fixture `clickhouse` (settings of a running one), `clickhouse_database` (one of your own in it).
+"""ClickHouse for tests: `clickhouse` (settings of a running one), `clickhouse_database` (with a database of your own).
 
 It is LOCKSTEP_TEST_CLICKHOUSE (http://user:password@host:port) if set, else the embedded engine in its own process.
 """
@@ -64,22 +64,28 @@ def published_port(process: "subprocess.Popen[str]", timeout_s: float = 60.0) ->
 
 
 @pytest.fixture(scope="session")
-def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
-    """Settings of a running ClickHouse, shared by all tests: make your tables in a database of your own."""
-    given = os.environ.get("LOCKSTEP_TEST_CLICKHOUSE")
-    if given:
-        url = urlsplit(given if "//" in given else f"http://{given}")
-        yield ClickHouse(
-            clickhouse_host=url.hostname or "127.0.0.1",
-            clickhouse_port=url.port or (8443 if url.scheme == "https" else 8123),
-            clickhouse_user=unquote(url.username or "default"),
-            clickhouse_password=unquote(url.password or ""),
-            clickhouse_database="default",
-            clickhouse_secure=url.scheme == "https",
-        )
-        return
+def embedded_clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
+    """Settings of the embedded engine, whatever else there is."""
     with engine(tmp_path_factory.mktemp("clickhouse")) as settings:
         yield msgspec.structs.replace(settings, clickhouse_database="default")
+
+
+@pytest.fixture(scope="session")
+def clickhouse(request: pytest.FixtureRequest) -> ClickHouse:
+    """Settings of a running ClickHouse, shared by all tests: make your tables in a database of your own."""
+    given = os.environ.get("LOCKSTEP_TEST_CLICKHOUSE")
+    if not given:
+        embedded: ClickHouse = request.getfixturevalue("embedded_clickhouse")
+        return embedded
+    url = urlsplit(given if "//" in given else f"http://{given}")
+    return ClickHouse(
+        clickhouse_host=url.hostname or "127.0.0.1",
+        clickhouse_port=url.port or (8443 if url.scheme == "https" else 8123),
+        clickhouse_user=unquote(url.username or "default"),
+        clickhouse_password=unquote(url.password or ""),
+        clickhouse_database="default",
+        clickhouse_secure=url.scheme == "https",
+    )
 
 
 @pytest.fixture

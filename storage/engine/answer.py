@@ -1,0 +1,118 @@
+"""Running one statement on one connection, in a worker thread: its answer as a stream of bytes."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import IO
+
+import msgspec
+
+from storage.engine.database import Connection, Summary
+from storage.engine.errors import NO_STREAM, READONLY_CODE, ClickHouseError
+from storage.engine.formats import STREAMED
+from storage.engine.request import Call
+from storage.engine.sql import Statement
+
+CHUNK = 1 << 20
+
+RESULT_MAX_BYTES = 128 << 20
+"""Of a result that is made whole in memory before it is sent; in blocks there is no bound."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """A statement, ready to run: its text, its outline, and for an INSERT what follows the text."""
+
+    call: Call
+    statement: Statement
+    text: bytes
+    rest: IO[bytes]
+    mark: str
+    """The log_comment that it runs with, unless the client sets one: by it it is found and ended."""
+
+    @property
+    def format(self) -> str:
+        return self.statement.format or self.call.format
+
+    @property
+    def streamed(self) -> bool:
+        return self.statement.streamable and self.format in STREAMED
+
+    def rows(self) -> Iterator[bytes]:
+        """The rows of an INSERT, in pieces."""
+        if len(self.text) > self.statement.data_at:
+            yield self.text[self.statement.data_at :]
+        while piece := self.rest.read(CHUNK):
+            yield piece
+
+    def settings(self) -> dict[str, str]:
+        settings = {"log_comment": self.mark, **self.call.settings}
+        if self.statement.answers and not self.streamed:
+            settings.setdefault("max_result_bytes", str(RESULT_MAX_BYTES))
+        if self.call.read_only:
+            settings.setdefault("readonly", "2")
+        return settings
+
+
+class Answer:
+    """What a statement answers: `format` of the bytes (None: no result), `summary` so far, and `next` until None.
+
+    The first CHUNK bytes are waited for, so that an answer that is short, or fails early, is known as such before
+    anything is sent; `goes_on` says that there may be more.
+    """
+
+    def __init__(self, format: str | None, summary: Summary, chunks: Iterator[bytes]) -> None:
+        self.format, self.summary, self.goes_on = format, summary, True
+        self._chunks, self._held = chunks, deque[bytes]()
+        size = 0
+        while self.goes_on and size < CHUNK:
+            chunk = next(chunks, None)
+            self.goes_on = chunk is not None
+            if chunk is not None:
+                self._held.append(chunk)
+                size += len(chunk)
+
+    def next(self) -> bytes | None:
+        """The next bytes; raises ClickHouseError where the statement fails on its way."""
+        return self._held.popleft() if self._held else next(self._chunks, None)
+
+    def close(self) -> None:
+        """End the statement, finished or not."""
+        close = getattr(self._chunks, "close", None)
+        if close is not None:
+            close()
+
+
+def run(connection: Connection, work: Work) -> Answer:
+    """Start `work` and wait for its first bytes, so that what is wrong from the start is raised here."""
+    try:
+        connection.lay(work.settings(), keep=work.call.session is not None)
+        if work.statement.insert is not None:
+            summary = connection.insert(work.statement.insert, work.format, work.call.params, work.rows())
+            return Answer(None, summary, iter(()))
+        if work.streamed:
+            answer = _streamed(connection, work)
+            if answer is not None:
+                return answer
+        result, summary = connection.query(work.text, work.call.format, work.call.params)
+        if work.statement.keyword == "SET":
+            connection.forget()
+        return Answer(work.format if work.statement.answers else None, summary, iter((result,) if result else ()))
+    except ClickHouseError as error:
+        if error.code == READONLY_CODE and work.call.read_only:
+            error.text += " GET reads only: use POST for statements that change something."
+        raise
+
+
+def _streamed(connection: Connection, work: Work) -> Answer | None:
+    summary = Summary()
+    try:
+        return Answer(work.format, summary, connection.stream(work.text, work.call.format, work.call.params, summary))
+    except ClickHouseError as error:
+        if NO_STREAM in error.text:
+            return None
+        raise
+
+
+def summary_header(summary: Summary, elapsed_ns: int) -> bytes:
+    """The X-ClickHouse-Summary header: numbers as strings, as ClickHouse writes them."""
+    numbers: Mapping[str, int] = {**msgspec.structs.asdict(summary), "total_rows_to_read": 0, "elapsed_ns": elapsed_ns}
+    return msgspec.json.encode({name: str(number) for name, number in numbers.items()})

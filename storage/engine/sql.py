@@ -1,0 +1,144 @@
+"""What the HTTP interface must know of a statement before the engine runs it.
+
+The engine parses SQL itself and is the judge of it; here only its outline is read: the first word, the FORMAT clause,
+where the rows of an INSERT begin, and the few things that may not come from the network.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from storage.engine.errors import ACCESS_DENIED, INTO_OUTFILE_NOT_ALLOWED, SYNTAX_ERROR, ClickHouseError
+
+_TOKEN = re.compile(
+    rb"(?P<skip>\s++|--[^\n]*+|\#[\ !][^\n]*+|/\*.*?\*/)"
+    rb"|(?P<quoted>'(?:[^'\\]++|\\.|'')*+'|\"(?:[^\"\\]++|\\.|\"\")*+\"|`(?:[^`\\]++|\\.|``)*+`|\$(\w*)\$.*?\$\3\$)"
+    rb"|(?P<word>[A-Za-z_]\w*+)"
+    rb"|(?P<other>\d\w*+|.)",
+    re.DOTALL,
+)
+
+_AFTER_FORMAT = frozenset({b"SETTINGS", b"INTO"})
+_ANSWERING = frozenset(
+    {"SELECT", "WITH", "FROM", "(", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "CHECK", "KILL", "VALUES"}
+)
+_STREAMABLE = frozenset({"SELECT", "WITH", "FROM", "("})
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """The outline of one statement.
+
+    `keyword` is its first word in capitals, "" for nothing at all. `format` is what it names itself, if it does.
+    `insert` is set for an INSERT that is followed by rows: its text without FORMAT or VALUES; the rows begin at byte
+    `data_at` of the text that was read.
+    """
+
+    keyword: str
+    format: str | None = None
+    insert: bytes | None = None
+    data_at: int = 0
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has a result, be it of no rows."""
+        return self.keyword in _ANSWERING
+
+    @property
+    def streamable(self) -> bool:
+        """Whether the engine may hand over its result block by block (it says so itself, and may say no)."""
+        return self.keyword in _STREAMABLE
+
+
+def outline(text: bytes) -> Statement:
+    """Read the outline of `text`, one statement and, behind an INSERT, perhaps its rows.
+
+    Raises ClickHouseError for several statements, and for what would read or write files or memory of this process.
+
+    >>> outline(b"SELECT 1 FORMAT JSON").format
+    'JSON'
+    >>> outline(b"INSERT INTO t (a) FORMAT CSV\\n1\\n")
+    Statement(keyword='INSERT', format='CSV', insert=b'INSERT INTO t (a) ', data_at=29)
+    """
+    tokens = _tokens(text)
+    first = next(tokens, None)
+    if first is None:
+        return Statement("")
+    keyword = first[0].decode("ascii", "replace").upper()
+    if keyword == "INSERT":
+        return _insert(text, tokens)
+    return Statement(keyword, _output_format(tokens, first))
+
+
+_Token = tuple[bytes, int, int, bool]
+"""Its bytes, where it begins and ends, and whether it is a bare word."""
+
+
+def _tokens(text: bytes) -> Iterator[_Token]:
+    for found in _TOKEN.finditer(text):
+        if found.lastgroup != "skip" and found["skip"] is None:
+            yield found[0], found.start(), found.end(), found["word"] is not None
+
+
+def _output_format(tokens: Iterator[_Token], first: _Token) -> str | None:
+    depth, ended = int(first[0] == b"("), False
+    previous, format, settled = first[0].upper(), None, False
+    for token, _, _, is_word in tokens:
+        word = token.upper() if is_word else token
+        if ended and token != b";":
+            raise ClickHouseError(SYNTAX_ERROR, "Multi-statements are not allowed: send one statement a request")
+        _forbid(previous, word)
+        depth += (token == b"(") - (token == b")")
+        if depth == 0 and token == b";":
+            ended = True
+        elif depth == 0 and previous == b"FORMAT" and is_word and not settled:
+            format = token.decode("ascii")
+        elif format is not None and not settled:
+            # `SELECT format x FROM t` is a column with an alias: a clause has nothing but these behind it.
+            settled = word in _AFTER_FORMAT
+            format = format if settled else None
+        previous = word
+    return format
+
+
+def _forbid(previous: bytes, word: bytes) -> None:
+    if previous == b"INTO" and word == b"OUTFILE":
+        raise ClickHouseError(INTO_OUTFILE_NOT_ALLOWED, "INTO OUTFILE is not allowed: redirect the client's output")
+    if previous == b"PYTHON" and word == b"(":
+        raise ClickHouseError(ACCESS_DENIED, "Table function Python is not allowed")
+
+
+def _insert(text: bytes, tokens: Iterator[_Token]) -> Statement:
+    depth, previous, named, format_at = 0, b"INSERT", False, 0
+    for token, start, end, is_word in tokens:
+        word = token.upper() if is_word else token
+        depth += (token in (b"(", b"{")) - (token in (b")", b"}"))
+        if depth == 0 and is_word and named and previous != b".":
+            if previous == b"FORMAT":
+                return Statement("INSERT", token.decode("ascii"), text[:format_at], _rows(text, end))
+            if word == b"FORMAT":
+                format_at = start
+            elif word == b"VALUES":
+                return Statement("INSERT", "Values", text[:start], end)
+            elif word in (b"SELECT", b"WITH"):
+                for token, _, _, is_word in tokens:
+                    _forbid(previous, word := token.upper() if is_word else token)
+                    previous = word
+                return Statement("INSERT")
+            elif previous == b"FROM" and word == b"INFILE":
+                raise ClickHouseError(ACCESS_DENIED, "FROM INFILE is not allowed: send the rows in the request's body")
+        # The table's own name may be any word, also one of those above.
+        named = named or word not in (b"INTO", b"TABLE", b"FUNCTION")
+        previous = word
+    return Statement("INSERT")
+
+
+def _rows(text: bytes, end: int) -> int:
+    """Where rows begin behind a FORMAT clause: after its line end, or after the blanks where it has none."""
+    if text[end : end + 1] == b";":
+        raise ClickHouseError(SYNTAX_ERROR, "Excessive ';' before the rows of an INSERT")
+    while end < len(text) and text[end : end + 1] in b" \t\f":
+        end += 1
+    if text[end : end + 1] == b"\r":
+        end += 1
+    return end + (text[end : end + 1] == b"\n")
