@@ -1,7 +1,8 @@
 """The one way to a ClickHouse client: our settings, and errors that a person can act on.
 
 `async_insert=0`: batches are ours, a return means durable. No session: ClickHouse refuses parallel queries in one.
-Any number of days in one insert: a replay, or a clock that is wrong, must not stop the writer.
+Any number of days in one insert: a replay, or a clock that is wrong, must not stop the writer. Times are UTC and say
+so.
 """
 
 import clickhouse_connect
@@ -39,6 +40,7 @@ def get_client(settings: ClickHouse, *, database: bool = True, timeout_s: float 
             settings=SETTINGS,
             client_name="lockstep",
             autogenerate_session_id=False,
+            tz_mode="aware",
             connect_timeout=5,
             send_receive_timeout=int(timeout_s),
             dedicated_pool=True,

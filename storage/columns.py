@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schemas.record import Record
+from storage.readings import Readings
 from storage.tables import BY_RECORD, Table
 
 
@@ -43,6 +44,11 @@ def row_count(record: Record) -> int:
 
 def unknown_sections(record: Record) -> tuple[str, ...]:
     """Sections of a newer agent's frame that no table is for."""
-    sections = getattr(record, "sections", {})
-    here = {table.shape.section for table in BY_RECORD.get(type(record), ()) if hasattr(table.shape, "section")}
-    return tuple(name for name in sections if name not in here)
+    known = _SECTIONS.get(type(record), frozenset())
+    return tuple(name for name in getattr(record, "sections", ()) if name not in known)
+
+
+_SECTIONS = {
+    record: frozenset(table.shape.section for table in tables if isinstance(table.shape, Readings))
+    for record, tables in BY_RECORD.items()
+}

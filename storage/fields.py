@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from schemas.collective import Block, Communicator, Operation
+from schemas.collective import Block, CollectiveFrame, Communicator, Operation
 from schemas.features import GpuFeatures
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription
@@ -30,6 +30,9 @@ RENAMED = {
     (GpuFeatures, "uuid"): "gpu",
 }
 """Fields whose name says enough inside their own struct only."""
+
+NARROW = {(GpuFeatures, "score"), (GpuFeatures, "p_value"), (GpuFeatures, "z"), (CollectiveFrame, "coverage")}
+"""Statistics in tables of millions of rows, for which 7 digits are ample."""
 
 
 class Column(NamedTuple):
@@ -70,16 +73,17 @@ def of_field(struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, par
     inner = field.type
     if inner is Matrix or (get_origin(inner) is dict and get_args(inner)[1] is Matrix):
         return []
-    if _is_struct(inner):
+    if is_struct(inner):
         return [
             Column(column_name(inner, f.name), part, stored(f.type, f.name), attrgetter(f"{field.name}.{f.name}"))
             for f in fields(inner)
         ]
     name = column_name(struct, field.name)
-    if get_origin(inner) is tuple and _is_struct(get_args(inner)[0]):
+    if get_origin(inner) is tuple and is_struct(get_args(inner)[0]):
         element = get_args(inner)[0]
         return [_nested(name, field.name, column_name(element, f.name), f, part) for f in fields(element)]
-    return [Column(name, part, stored(inner, name), attrgetter(field.name))]
+    narrow = (struct, field.name) in NARROW
+    return [Column(name, part, stored(inner, name, narrow=narrow), attrgetter(field.name))]
 
 
 def _nested(name: str, field: str, inner: str, element: msgspec.structs.FieldInfo, part: Part) -> Column:
@@ -93,7 +97,7 @@ def _nested(name: str, field: str, inner: str, element: msgspec.structs.FieldInf
     return Column(f"{name}.{inner}", part, Stored(f"Array({kind.type})", kind.codec, list, missing), get)
 
 
-def _is_struct(annotation: Any) -> bool:
+def is_struct(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import numpy as np
 
-from schemas.record import Natural, Share, TimeMs
+from schemas.record import Natural, TimeMs
 
 WORD = "LowCardinality(String)"
 TIME = "DateTime64(3, 'UTC')"
@@ -21,9 +21,6 @@ PROSE = frozenset(
     {"text", "summary", "action", "sql", "note", "detail", "response", "id", "incident", "boot_id", "findings"}
 )
 """Strings that rarely repeat: a dictionary would only cost."""
-
-ROUGH = frozenset({"score", "z", "confidence", "coverage", "p_value", "slowdown"})
-"""Statistics for which 7 digits are ample: float32 halves their bytes."""
 
 RISING = frozenset({"seq", "sn", "block", "last_sn", "kmsg_seq", "number", "step"})
 """Integers that rise row by row within a sort key."""
@@ -39,9 +36,12 @@ class Stored(NamedTuple):
     missing: Any = None
 
 
-def stored(annotation: Any, name: str) -> Stored:
-    """How a field of this annotation and column name is stored; TypeError where no rule fits."""
-    inner, optional = _optional(annotation)
+def stored(annotation: Any, name: str, *, narrow: bool = False) -> Stored:
+    """How a field of this annotation and column name is stored; TypeError where no rule fits.
+
+    `narrow` floats are float32: 7 digits in half the bytes.
+    """
+    inner, optional = unwrapped(annotation)
     if inner == TimeMs:
         return Stored(f"Nullable({TIME})" if optional else TIME, "Delta(8), ZSTD(1)", list if optional else _ticks)
     inner_type = _bare(inner)
@@ -54,7 +54,6 @@ def stored(annotation: Any, name: str) -> Stored:
             return Stored(f"Nullable({number})", codec, list)
         return Stored(number, codec, _unsigned if number == "UInt64" else _signed)
     if inner_type is float:
-        narrow = name in ROUGH or inner == Share
         return Stored("Float32" if narrow else "Float64", "ZSTD(1)", _floats(narrow, optional), np.nan)
     if inner_type is str or get_origin(inner_type) is Literal:
         prose = name in PROSE and inner_type is str
@@ -65,7 +64,7 @@ def stored(annotation: Any, name: str) -> Stored:
         element = stored(get_args(inner_type)[0], name)
         return Stored(f"Array({element.type})", element.codec, list)
     if get_origin(inner_type) is dict:
-        element = stored(get_args(inner_type)[1], name)
+        element = stored(get_args(inner_type)[1], name, narrow=narrow)
         return Stored(f"Map({WORD}, {element.type})", "ZSTD(1)", list)
     raise TypeError(f"no rule to store {name}: {annotation}")
 
@@ -74,7 +73,7 @@ READING = Stored("Float32", "ZSTD(1)", list)
 """A value of a matrix; its column is cut from the matrix, never packed one by one."""
 
 
-def _optional(annotation: Any) -> tuple[Any, bool]:
+def unwrapped(annotation: Any) -> tuple[Any, bool]:
     if get_origin(annotation) in (Union, types.UnionType):
         given = [part for part in get_args(annotation) if part is not type(None)]
         if len(given) == 1:
