@@ -26,10 +26,16 @@ CEILING = THRESHOLD + 9.0
 
 
 class Suspicion:
-    """The running test over `size` candidates. `steady` holds those past the threshold, until half of it is lost."""
+    """The running test over `size` candidates. `steady` holds those past the threshold, until half of it is lost.
 
-    def __init__(self, size: int, least: int) -> None:
-        self._least = least
+    `least` rounds must show it, and where `of` is given, that many of the last `of`: a rank late every second round
+    only is no steady culprit there.
+    """
+
+    def __init__(self, size: int, least: int, of: int = 0) -> None:
+        self._least, self._of = least, of
+        self._window: NDArray[np.bool_] = np.zeros((of, size), np.bool_)
+        self._round = 0
         self.score = np.zeros(size)
         self.hits = np.zeros(size, np.int64)
         self.onset_ms = np.zeros(size, np.int64)
@@ -43,10 +49,14 @@ class Suspicion:
             for name in ("score", "hits", "onset_ms", "onset_mark", "steady"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros(extra, old.dtype)]))
+            self._window = np.concatenate([self._window, np.zeros((self._of, extra), np.bool_)], axis=1)
 
     def update(self, late: NDArray[np.bool_], present: int, ts_ms: int, mark: int) -> None:
         """One round: who was `late` of `present` candidates, when, and its step or sequence number."""
         m = int(late.sum())
+        if self._of:
+            self._window[self._round % self._of] = late
+            self._round += 1
         if m == 0:
             if not self.score.any():
                 return
@@ -58,7 +68,8 @@ class Suspicion:
             self.onset_ms[begins], self.onset_mark[begins], self.hits[begins] = ts_ms, mark, 0
             self.hits[late] += 1
             self.score = np.clip(self.score + np.where(late, max(hit, 0.1), min(miss, CALM)), 0.0, CEILING)
-        reached = (self.score >= THRESHOLD) & (self.hits >= self._least)
+        hits = self._window.sum(axis=0) if self._of else self.hits
+        reached = (self.score >= THRESHOLD) & (hits >= self._least)
         self.steady = reached | (self.steady & (self.score >= THRESHOLD / 2))
 
     def quiet(self) -> bool:
