@@ -5,6 +5,7 @@ random streams of their own, so that a fault changes what it touches and nothing
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from simulator.physics import Physics
 from simulator.settings import FleetSettings
 from simulator.steps import StepWriter
 from simulator.target import Site, Truth, resolve
-from simulator.topology import GPUS_PER_TRAY
+from simulator.topology import GPUS_PER_TRAY, Topology
 
 TICK_MS = 1000
 
@@ -59,7 +60,7 @@ class SimulatedFleet:
         self.topology = topology = settings.topology()
         self.start_ms = (settings.start_ms if start_ms is None else start_ms) // TICK_MS * TICK_MS
         self._ticks = 0
-        self._fault, self._severity, self._site, self.truth = _put_in(self)
+        self._put_in, self.truth = _put_in(settings, topology, self.start_ms)
         job_rng, physics_rng, host_rng, cooling_rng, self._noise = (
             np.random.default_rng([settings.seed, stream]) for stream in range(2, 7)
         )
@@ -132,14 +133,14 @@ class SimulatedFleet:
         effects = Effects.neutral(self.topology)
         elapsed_s = now_s - self.settings.onset_s
         duration_s = self.settings.duration_s
-        if self._fault is None or self._site is None or elapsed_s < 0:
+        if self._put_in is None or elapsed_s < 0:
             return effects
         if duration_s is not None and elapsed_s >= duration_s:
             return effects
-        ramp = min(1.0, (elapsed_s + TICK_MS / 1000) / self._fault.ramp_s) if self._fault.ramp_s else 1.0
+        fault, severity, site = self._put_in
+        ramp = min(1.0, (elapsed_s + TICK_MS / 1000) / fault.ramp_s) if fault.ramp_s else 1.0
         rng = np.random.default_rng([self.settings.seed, 1, self._ticks])
-        moment = Moment(self._severity, ramp, elapsed_s, self.settings.step_s * 1e6, rng)
-        self._fault.act(effects, self._site, moment)
+        fault.act(effects, site, Moment(severity, ramp, elapsed_s, self.settings.step_s * 1e6, rng))
         return effects
 
     def _write(self, tick: JobTick, effects: Effects, began_s: float) -> None:
@@ -156,23 +157,39 @@ class SimulatedFleet:
             text = NOISE_LINES[int(self._noise.integers(len(NOISE_LINES)))]
             self._kernel.say(node, began_s + self._noise.random(), text)
 
+        for node in np.flatnonzero(effects.silent).tolist():
+            for lines in (self.nodes[node].inspector, self.nodes[node].steps, self.nodes[node].kernel):
+                lines.read()  # nobody else will
+
     def _by_gpu(self, by_rank: Floats) -> Floats:
         out = np.zeros(self.topology.gpu_count)
         out[self.topology.gpu_of_rank] = by_rank
         return out
 
 
-def _put_in(fleet: SimulatedFleet) -> tuple[Fault | None, float, Site | None, Truth]:
-    """The fault of the fleet's settings, its severity, site and truth; UserError where they make no sense."""
-    settings = fleet.settings
+class PutIn(NamedTuple):
+    """A fault as it will act."""
+
+    fault: Fault
+    severity: float
+    site: Site
+
+
+def truth_of(settings: FleetSettings) -> Truth:
+    """What the settings put in, without a fleet; UserError where they make no sense."""
+    return _put_in(settings, settings.topology(), settings.start_ms // TICK_MS * TICK_MS)[1]
+
+
+def _put_in(settings: FleetSettings, topology: Topology, start_ms: int) -> tuple[PutIn | None, Truth]:
     if not settings.fault:
         if settings.target:
             raise UserError(f"--target {settings.target}: a target needs a --fault")
-        return None, 0.0, None, Truth()
+        return None, Truth()
     known = {str(cause): (cause, fault) for cause, fault in FAULTS.items()}
     if settings.fault not in known:
         raise UserError(f"--fault {settings.fault}: not a fault that can be simulated; choose from {', '.join(known)}")
     cause, fault = known[settings.fault]
-    onset_ms = fleet.start_ms + round(settings.onset_s * 1000)
-    site, truth = resolve(fleet.topology, cause, fault.scope, settings.target, onset_ms)
-    return fault, fault.severity if settings.severity is None else settings.severity, site, truth
+    onset_ms = start_ms + round(settings.onset_s * 1000)
+    site, truth = resolve(topology, cause, fault.scope, settings.target, onset_ms)
+    severity = fault.severity if settings.severity is None else settings.severity
+    return PutIn(fault, severity, site), truth

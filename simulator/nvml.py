@@ -152,8 +152,8 @@ class GpmMetrics:
 class FakeNvml:
     """The library as one node sees it: the GPUs of `node` on a Board."""
 
-    NVMLError = NvmlError
-    c_nvmlGpmMetricsGet_t = GpmMetrics
+    NVMLError: type[Exception] = NvmlError
+    c_nvmlGpmMetricsGet_t: type[Any] = GpmMetrics
 
     def __init__(self, board: Board, node: int, links: int = 1) -> None:
         self._board, self._topology, self._links = board, board.topology, links

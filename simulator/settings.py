@@ -11,28 +11,26 @@ from simulator.topology import GPUS_PER_TRAY, Topology
 
 
 class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Size, pace and fault of a simulated fleet.
+    """Size, pace and fault of a simulated fleet; a tick is one second of event time.
 
-    `speed` is event seconds per real second. `fault` is a name of `simulator.faults.FAULTS` ("" = healthy), put in
-    `onset_s` seconds of event time after the start at `target` (a rank; or node, rack or link where the cause has
-    that scope; "" = chosen from the seed) for `duration_s` (None = for ever). `severity` None is the fault's own.
-    `ticks` 0 runs until stopped; a tick is one second of event time. `step_s` is a healthy training step. `start_ms`
-    0 starts now.
+    `severity` None is the fault's own, `duration_s` None for ever, `start_ms` 0 the moment it starts.
     """
 
-    racks: Annotated[int, Meta(ge=1, le=64)] = 8
-    trays: Annotated[int, Meta(ge=1, le=18)] = 18
-    job_size: Annotated[int, Meta(ge=4)] = 512
-    seed: Annotated[int, Meta(ge=0)] = 7
-    speed: Positive = 1.0
-    fault: str = ""
-    target: str = ""
-    severity: Positive | None = None
-    onset_s: Annotated[float, Meta(ge=0)] = 60.0
-    duration_s: Positive | None = None
-    step_s: Annotated[float, Meta(ge=0.05, le=60)] = 0.96
-    ticks: Annotated[int, Meta(ge=0)] = 0
-    start_ms: Annotated[int, Meta(ge=0)] = 0
+    racks: Annotated[int, Meta(ge=1, le=64, description="NVL72 racks")] = 8
+    trays: Annotated[int, Meta(ge=1, le=18, description="Trays of 4 GPUs in a rack")] = 18
+    job_size: Annotated[int, Meta(ge=4, description="Ranks of the training job, one a GPU")] = 512
+    seed: Annotated[int, Meta(ge=0, description="The same seed gives the same run")] = 7
+    speed: Annotated[float, Meta(gt=0, description="Simulated seconds per second")] = 1.0
+    fault: Annotated[str, Meta(description="What goes wrong: a cause")] = ""
+    target: Annotated[
+        str, Meta(description="Where: a rank, or a node, rack or link where the cause has that scope; else by the seed")
+    ] = ""
+    severity: Annotated[Positive | None, Meta(description="How hard; what it means depends on the cause")] = None
+    onset_s: Annotated[float, Meta(ge=0, description="Simulated seconds before the fault begins")] = 60.0
+    duration_s: Annotated[Positive | None, Meta(description="Simulated seconds the fault lasts; else for ever")] = None
+    step_s: Annotated[float, Meta(ge=0.05, le=60, description="Seconds of a healthy training step")] = 0.96
+    ticks: Annotated[int, Meta(ge=0, description="Stop after so many simulated seconds; 0 is never")] = 0
+    start_ms: Annotated[int, Meta(ge=0, description="Simulated clock at the start, ms since 1970; 0 is now")] = 0
 
     def topology(self) -> Topology:
         """The fleet's shape; raises UserError where the job does not fill whole trays alike in every rack."""
