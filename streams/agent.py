@@ -1,0 +1,210 @@
+"""One Faust agent around the partitions of one kind: takes single events, decodes, decides, and lines steps up."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import faust
+import mode
+
+from runtime.clock import Clock
+from runtime.deadletters import Brake, dead_letter
+from runtime.errors import BrokerLostRecords
+from runtime.health import Counters
+from schemas import DeadLetter, Record
+from schemas.codec import WireError, decode, encode
+from streams.acknowledge import Offsets, Token
+from streams.lane import Lane, Send, Step
+from streams.partition import EventTime, Open, Partition, Surroundings
+from streams.settings import WorkerSettings
+from streams.state import read
+
+PROCESS = "worker"
+
+UNREAD_S = 10.0
+"""A partition from which nothing came for so long after it was assigned had nothing left to read."""
+
+
+class _Assigned:
+    """One partition while it is this worker's: its decisions, their lane, and the events in hand by topic."""
+
+    def __init__(self, partition: Partition, lane: Lane, topics: Sequence[str], since_s: float) -> None:
+        self.partition, self.lane, self.since_s = partition, lane, since_s
+        self.offsets = {topic: Offsets() for topic in topics}
+        self.pump: asyncio.Task[None] | None = None
+
+
+class Agent:
+    """Everything of one kind of partition in this worker.
+
+    `fail` stops the worker: what is not finished is done again after the restart, never in a process that goes on.
+    """
+
+    def __init__(
+        self,
+        app: faust.App,
+        name: str,
+        topics: Sequence[str],
+        open_partition: Open,
+        *,
+        settings: WorkerSettings,
+        clock: Clock,
+        counters: Counters,
+        event_time: EventTime,
+        send: Send,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self.topics = tuple(topics)
+        self._app, self._open, self._settings = app, open_partition, settings
+        self._clock, self._counters, self._event_time = clock, counters, event_time
+        self._send, self._fail = send, fail
+        self._brake = Brake()
+        self._assigned: dict[int, _Assigned] = {}
+        self._stored: dict[int, dict[bytes, bytes]] = {}
+        self._table = app.Table(name, key_type=bytes, value_type=bytes, on_changelog_event=self._remember)
+        self._table.on_recover(self._recovered)
+        channel = app.topic(*topics, key_type=bytes, value_type=bytes, acks=False)
+        app.agent(channel, name=name, concurrency=1, supervisor_strategy=mode.CrashingSupervisor)(self._body())
+        self.lag_s = 0.0
+        self.last_s = clock.monotonic()
+
+    def _body(self) -> Callable[[Any], Awaitable[None]]:
+        async def body(stream: Any) -> None:
+            try:
+                async for event in stream.events():
+                    await self._take(event.message)
+            except Exception as error:
+                self._fail(error)
+                await asyncio.Event().wait()  # Faust would start the next one where this one failed
+
+        return body
+
+    async def _take(self, message: Any) -> None:
+        held = self._assigned[message.partition]
+        offsets = held.offsets[message.topic]
+        if offsets.newest is None:
+            offsets.start(self._app.consumer._committed_offset.get(message.tp))
+        missing = offsets.missing
+        if not offsets.take(message.offset):
+            return
+        self._counters.add("received")
+        self.last_s = self._clock.monotonic()
+        self.lag_s = max(0.0, self._clock.now_ms() / 1000 - message.timestamp)
+        if offsets.missing > missing:
+            self._lost(message, offsets.missing - missing)
+        token = Token(offsets, message.topic, message.partition, message.offset)
+        async with held.lane.turn:
+            for step in self._decide(held.partition, message.value or b"", token):
+                await held.lane.put(step)
+
+    def _decide(self, partition: Partition, payload: bytes, token: Token) -> Sequence[Step]:
+        try:
+            record = decode(payload, token.topic)
+        except WireError as error:
+            self._counters.add("errors", 1, error.reason)
+            self._brake.bad(error.reason)
+            return (Step((token,), (self._letter(token, error.reason, error.detail, payload),)),)
+        self._brake.good()
+        return partition.take(record, token, self.lag_s)
+
+    async def tick(self) -> None:
+        """Let time pass for partitions all of whose events are taken; call about once a second."""
+        event_ms = self._event_time.now_ms()
+        if event_ms is None:
+            return
+        for number, held in list(self._assigned.items()):
+            if self._waiting(number):
+                continue
+            async with held.lane.turn:
+                for step in held.partition.tick(event_ms):
+                    await held.lane.put(step)
+
+    def committable(self) -> Iterator[tuple[faust.types.TP, int]]:
+        """Where each partition may go on from after a restart."""
+        for number, held in self._assigned.items():
+            for topic, offsets in held.offsets.items():
+                if offsets.committable is not None:
+                    yield faust.types.TP(topic, number), offsets.committable
+
+    async def drained(self) -> None:
+        """Return when all that was decided is durable."""
+        await asyncio.gather(*(held.lane.drained() for held in self._assigned.values()))
+
+    async def close(self) -> None:
+        """Drop all partitions: what is not finished by now is another worker's, or comes again."""
+        for held in self._assigned.values():
+            held.partition.close()
+            if held.pump is not None:
+                held.pump.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await held.pump
+        self._assigned.clear()
+
+    @property
+    def open(self) -> int:
+        """Events taken and not finished."""
+        return sum(offsets.open for held in self._assigned.values() for offsets in held.offsets.values())
+
+    async def _remember(self, event: Any) -> None:
+        """A record of the changelog, during recovery: before any event of its partition."""
+        stored = self._stored.setdefault(event.message.partition, {})
+        if event.message.value is None:
+            stored.pop(event.message.key, None)
+        else:
+            stored[event.message.key] = event.message.value
+
+    async def _recovered(self) -> None:
+        try:
+            numbers = {tp.partition for tp in self._app.consumer.assignment() if tp.topic in self.topics}
+            self._stored = {number: stored for number, stored in self._stored.items() if number in numbers}
+            for number in sorted(numbers):
+                await self._assign(number)
+        except Exception as error:
+            self._fail(error)
+
+    async def _assign(self, number: int) -> None:
+        around = Surroundings(
+            self._counters, self._event_time, self._detector_failed, int(self._settings.checkpoint_s * 1000)
+        )
+        partition = self._open(number, read(self._stored.get(number, {}).items()), around)
+        lane = Lane(number, self._table.changelog_topic_name, self._send)
+        held = self._assigned[number] = _Assigned(partition, lane, self.topics, self._clock.monotonic())
+        held.pump = asyncio.create_task(self._pump(lane))
+        async with lane.turn:
+            await lane.put(partition.restored())
+
+    async def _pump(self, lane: Lane) -> None:
+        try:
+            await lane.run()
+        except Exception as error:
+            self._fail(error)
+
+    def _waiting(self, number: int) -> bool:
+        """Whether events of this partition are on their way that time must not overtake."""
+        consumer = self._app.consumer
+        held = self._assigned[number]
+        for topic, offsets in held.offsets.items():
+            end = consumer.highwater(faust.types.TP(topic, number))
+            if end is None or (offsets.newest is not None and offsets.newest + 1 < end):
+                return True
+            if offsets.newest is None and self._clock.monotonic() - held.since_s < UNREAD_S:
+                return True
+        return False
+
+    def _lost(self, message: Any, count: int) -> None:
+        """Events were deleted before they were read."""
+        if self._settings.broker_embedded:
+            raise BrokerLostRecords(
+                f"{count} records of {message.topic}/{message.partition} were deleted before {self._settings.group} "
+                "read them: the embedded broker is full; go slower, or use a real Kafka"
+            )
+        self._counters.add("dropped", count, "retention")
+
+    def _detector_failed(self, token: Token, record: Record, reason: str, detail: str) -> DeadLetter:
+        return self._letter(token, reason, detail, encode(record))
+
+    def _letter(self, token: Token, reason: str, detail: str, payload: bytes) -> DeadLetter:
+        origin = (token.topic, token.partition, token.offset)
+        self._counters.add("dropped", 1, reason)
+        return dead_letter(self._settings.cluster, PROCESS, origin, reason, detail, payload, self._clock.now_ms())

@@ -1,0 +1,66 @@
+"""The Faust app: a factory, because an app made at import would hold on to an event loop that never runs."""
+
+import faust
+from faust.types.auth import CredentialsT
+
+from runtime.kafka import MAX_MESSAGE_BYTES, tls
+from streams.settings import WorkerSettings, instance
+
+SESSION_S = 10.0
+"""How soon the partitions of a worker that does not come back go to others. One that does has its old ones at once,
+because its instance id is fixed (static membership)."""
+
+
+class _App(faust.App):
+    logger = faust.App.logger
+
+    async def on_first_start(self) -> None:
+        """Faust makes folders for tables here; ours are in memory."""
+
+
+def create_app(settings: WorkerSettings) -> faust.App:
+    """An app without agents. Topics must exist (`lockstep topics create`); nothing is declared from here."""
+    hosts = ";".join(f"kafka://{host.strip()}" for host in settings.broker.split(","))
+    app = _App(
+        settings.group,
+        broker=hosts,
+        broker_client_id=instance(settings),
+        broker_credentials=_credentials(settings),
+        broker_session_timeout=SESSION_S,
+        broker_heartbeat_interval=SESSION_S / 4,
+        broker_commit_interval=settings.commit_interval_s,
+        consumer_group_instance_id=instance(settings),
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=4 << 20,
+        producer_compression_type="lz4",
+        producer_max_request_size=MAX_MESSAGE_BYTES + 1000,
+        producer_request_timeout=60.0,
+        # The assignor tells workers apart by this address; nothing listens there.
+        canonical_url=f"http://{instance(settings)}",
+        store="memory://",
+        table_standby_replicas=0,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        # Held events are finished by later ones: waiting for them while nothing comes in would never end.
+        stream_wait_empty=False,
+        stream_buffer_maxsize=1024,
+        key_serializer="raw",
+        value_serializer="raw",
+        processing_guarantee="at_least_once",
+        web_enabled=False,
+        worker_redirect_stdouts=False,
+    )
+    app.finalize()
+    return app
+
+
+def _credentials(settings: WorkerSettings) -> CredentialsT | None:
+    context = tls(settings)
+    if settings.broker_user:
+        return faust.SASLCredentials(
+            username=settings.broker_user,
+            password=settings.broker_password,
+            ssl_context=context,
+            mechanism=settings.broker_sasl_mechanism,
+        )
+    return None if context is None else faust.SSLCredentials(context)

@@ -1,0 +1,82 @@
+"""Runs one worker in this process until it is told to stop."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from runtime.clock import Clock, SystemClock
+from runtime.errors import UserError
+from runtime.health import Counters, serve_metrics
+from runtime.kafka import Offsets, wait_for_broker
+from streams.agent import PROCESS
+from streams.app import create_app
+from streams.settings import WorkerSettings
+from streams.topics import changelog_topic
+from streams.worker import Plan, Worker
+
+log = logging.getLogger(__name__)
+
+BROKER_S = 30.0
+
+STOP_S = 12.0
+"""A worker whose broker is gone ends after this; whoever keeps it running would kill it at 15 s."""
+
+__all__ = ["WorkerSettings", "run"]
+
+
+def run(settings: WorkerSettings, stop: threading.Event, *, plan: Plan, clock: Clock | None = None) -> None:
+    """Detect until `stop` is set. Raises what made the worker fail: then the process must end and be started again."""
+    clock = clock or SystemClock()
+    counters = Counters()
+    quiet: Callable[[], None] = lambda: None  # noqa: E731
+    check_topics(settings, plan)
+    closed = serve_metrics(PROCESS, counters, settings.prometheus_port) if settings.prometheus_port else quiet
+    try:
+        with asyncio.Runner() as runner:
+            runner.run(_serve(settings, stop, plan, clock, counters))
+    finally:
+        closed()
+
+
+def check_topics(settings: WorkerSettings, plan: Plan) -> None:
+    """UserError where a topic is not there, or what is read together has not one number of partitions.
+
+    Faust would leave a missing topic out without a word. The embedded broker makes topics as they are asked for.
+    """
+    wait_for_broker(settings, BROKER_S)
+    if settings.broker_embedded:
+        return
+    needed = {topic for topics, _ in plan.values() for topic in topics}
+    needed |= {changelog_topic(agent, settings.group) for agent in plan}
+    asked = Offsets(settings)
+    try:
+        found = asked.partitions(sorted(needed))
+    finally:
+        asked.close()
+    counts = {topic: sum(partition.topic == topic for partition in found) for topic in needed}
+    missing = sorted(topic for topic, count in counts.items() if not count)
+    if missing:
+        raise UserError(f"no topic {', '.join(missing)} at {settings.broker}: run `lockstep topics create`")
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{topic} {count}" for topic, count in sorted(counts.items()))
+        raise UserError(f"topics must have one number of partitions, they have: {said}")
+
+
+async def _serve(settings: WorkerSettings, stop: threading.Event, plan: Plan, clock: Clock, counters: Counters) -> None:
+    app = create_app(settings)
+    worker = Worker(app, plan, settings, clock, counters)
+    starting = asyncio.create_task(app.start())
+    while not (stop.is_set() or worker.failure or app.should_stop or (starting.done() and starting.exception())):
+        await asyncio.sleep(0.1)
+    try:
+        async with asyncio.timeout(STOP_S):
+            await app.stop()
+    except TimeoutError:
+        log.warning("the worker did not stop in order within %g s", STOP_S)
+    if not starting.done():
+        starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    failure = worker.failure or app.crash_reason or (None if starting.cancelled() else starting.exception())
+    if failure is not None and not stop.is_set():
+        raise failure

@@ -1,0 +1,106 @@
+"""One worker: its agents on one Faust app, commits, rebalances, and its own health."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+import faust
+
+from runtime.clock import Clock
+from runtime.health import Counters, HealthReporter
+from schemas.codec import encode
+from streams.agent import PROCESS, Agent
+from streams.partition import EventTime, Open
+from streams.settings import WorkerSettings, instance
+
+log = logging.getLogger(__name__)
+
+DRAIN_S = 5.0
+"""How long a stop or rebalance waits for what is on its way; what is late comes again from the last commit."""
+
+Plan = Mapping[str, tuple[Sequence[str], Open]]
+"""Agents by name: the topics of one, and what opens a partition of it."""
+
+
+class Worker:
+    """Runs the agents of `plan` inside `app`; start and stop the app to start and stop all of it."""
+
+    def __init__(self, app: faust.App, plan: Plan, settings: WorkerSettings, clock: Clock, counters: Counters) -> None:
+        self._app, self._clock, self.counters = app, clock, counters
+        self._committed: dict[faust.types.TP, int] = {}
+        self.failure: BaseException | None = None
+        event_time = EventTime()
+        self.agents = {
+            name: Agent(
+                app,
+                name,
+                topics,
+                open_partition,
+                settings=settings,
+                clock=clock,
+                counters=counters,
+                event_time=event_time,
+                send=self._send,
+                fail=self.fail,
+            )
+            for name, (topics, open_partition) in plan.items()
+        }
+        self._reporter = HealthReporter(settings.cluster, PROCESS, instance(settings), clock.now_ms(), counters, clock)
+        app.on_partitions_revoked.connect(self._revoked)
+        app.on_before_shutdown.connect(self._stopping)
+        app.timer(settings.commit_interval_s)(self._commit_in_turn)
+        app.timer(1.0)(self._tick)
+        app.timer(settings.health_interval_s)(self._report)
+
+    def fail(self, error: BaseException) -> None:
+        """The process must end: what is not finished comes again after the restart, never in a worker that goes on."""
+        if self.failure is None:
+            self.failure = error
+
+    async def commit(self) -> None:
+        """Commit what is finished. Faust's own commit is not used: docs/decisions/acknowledgement.md."""
+        positions = {tp: offset for agent in self.agents.values() for tp, offset in agent.committable()}
+        fresh = {tp: offset for tp, offset in positions.items() if self._committed.get(tp) != offset}
+        if fresh and await self._app.consumer._commit(fresh):
+            self._committed.update(fresh)
+
+    async def _commit_in_turn(self) -> None:
+        if not self._app.rebalancing:
+            await self.commit()
+
+    async def _tick(self) -> None:
+        if not self._app.rebalancing:
+            for agent in self.agents.values():
+                await agent.tick()
+
+    async def _report(self) -> None:
+        idle_s = min(self._clock.monotonic() - agent.last_s for agent in self.agents.values())
+        self.counters.gauge("lag_s", max(agent.lag_s for agent in self.agents.values()))
+        self.counters.gauge("age_s", idle_s)
+        self.counters.gauge("open_events", sum(agent.open for agent in self.agents.values()))
+        record = self._reporter.record("no input" if idle_s > 60 else "")
+        await self._send(record.topic, record.key.encode(), encode(record), None)
+
+    async def _send(self, topic: str, key: bytes, value: bytes | None, partition: int | None) -> Awaitable[object]:
+        self.counters.add("sent")
+        return await self._app.producer.send(topic, key, value, partition, None, None)
+
+    async def _revoked(self, *_: Any, **__: Any) -> None:
+        await self._let_go()
+
+    async def _stopping(self, *_: Any, **__: Any) -> None:
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Finish what is on its way, commit, and drop the rest."""
+        if self.failure is None:
+            try:
+                async with asyncio.timeout(DRAIN_S):
+                    await asyncio.gather(*(agent.drained() for agent in self.agents.values()))
+            except TimeoutError:
+                log.warning("not all was sent within %g s; the rest comes again", DRAIN_S)
+        await self.commit()
+        for agent in self.agents.values():
+            await agent.close()
+        self._committed.clear()

@@ -1,0 +1,191 @@
+"""Workers on a broker, what they are fed, and what they made of it."""
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+from stand_in import plan
+
+from runtime.errors import UserError
+from runtime.health import Counters
+from runtime.kafka import Offsets, Producer, create_topics, read_topic
+from runtime.settings import Connection
+from schemas import NodeFrame, Record, StepFrame
+from schemas.codec import WireError, decode
+from schemas.step import RankStep
+from streams.service import run
+from streams.settings import WorkerSettings
+from streams.topics import changelog_topics
+from streams.worker import Plan
+
+ROOT = Path(__file__).parents[2]
+PARTITIONS = 4
+START_MS = 1_700_000_000_000
+R = TypeVar("R", bound=Record)
+
+
+class Stage:
+    """One test's own cluster and consumer group on a broker: what other tests left there is not read."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.settings = WorkerSettings(
+            **msgspec.structs.asdict(connection) | {"cluster": name},
+            group=name,
+            commit_interval_s=0.2,
+            checkpoint_s=3.0,
+            health_interval_s=0.5,
+        )
+        self.cluster = name
+        self.producer = Producer(connection, name, Counters())
+        self._stops: list[Callable[[], None]] = []
+        self._workers: list[ThreadWorker] = []
+        create_topics(connection, PARTITIONS, 1, compacted=changelog_topics(name))
+        if not connection.broker_embedded:
+            self._start_at_the_end()
+
+    def feed(self, *records: Record) -> None:
+        for record in records:
+            self.producer.send_record(record)
+        assert self.producer.flush(20)
+
+    def worker(self, chosen: Plan | None = None, slot: int = 0) -> "ThreadWorker":
+        worker = ThreadWorker(msgspec.structs.replace(self.settings, slot=slot), chosen or plan())
+        self._stops.append(worker.stop)
+        self._workers.append(worker)
+        return worker
+
+    def process(self, slot: int = 0) -> "subprocess.Popen[bytes]":
+        settings = msgspec.structs.asdict(msgspec.structs.replace(self.settings, slot=slot))
+        command = [sys.executable, str(ROOT / "tests" / "support" / "stand_in.py"), json.dumps(settings)]
+        process = subprocess.Popen(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": ""})
+
+        def end() -> None:
+            process.kill()
+            process.wait(10)
+
+        self._stops.append(end)
+        return process
+
+    def seen(self, cls: type[R]) -> list[R]:
+        """All records of this class that are on its topic, of this test's cluster."""
+        try:
+            messages = list(read_topic(self.settings, cls.topic))
+        except UserError:  # nobody has sent anything there yet
+            return []
+        records = []
+        for message in messages:
+            try:
+                record = decode(message.value)
+            except WireError:
+                continue
+            if isinstance(record, cls) and record.cluster == self.cluster:
+                records.append(record)
+        return records
+
+    def until(self, cls: type[R], enough: Callable[[list[R]], bool], timeout_s: float = 30.0) -> list[R]:
+        """What is seen once it is enough."""
+        deadline = time.monotonic() + timeout_s
+        while not enough(seen := self.seen(cls)):
+            for worker in self._workers:
+                if worker.failure is not None:
+                    raise worker.failure
+            assert time.monotonic() < deadline, f"only {len(seen)} {cls.__name__} within {timeout_s} s: {seen[-3:]}"
+            time.sleep(0.1)
+        return seen
+
+    def committed(self) -> dict[str, int]:
+        """The group's position in every topic, over its partitions."""
+        offsets = Offsets(self.settings)
+        try:
+            partitions = offsets.partitions(["node-frames", "events", "collectives", "steps", "features", "findings"])
+            totals: dict[str, int] = {}
+            for partition, position in offsets.committed(self.settings.group, partitions).items():
+                totals[partition.topic] = totals.get(partition.topic, 0) + position
+            return totals
+        finally:
+            offsets.close()
+
+    def ends(self) -> dict[str, int]:
+        offsets = Offsets(self.settings)
+        try:
+            totals: dict[str, int] = {}
+            for partition, end in offsets.ends(offsets.partitions(["node-frames", "findings"])).items():
+                totals[partition.topic] = totals.get(partition.topic, 0) + end
+            return totals
+        finally:
+            offsets.close()
+
+    def close(self) -> None:
+        for stop in self._stops:
+            stop()
+        self.producer.close(5)
+
+    def _start_at_the_end(self) -> None:
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.settings.broker, group_id=self.settings.group, enable_auto_commit=False
+        )
+        topics = ["node-frames", "events", "collectives", "steps", "features", "rack-frames", "findings"]
+        partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        consumer.commit({partition: OffsetAndMetadata(end, "", -1) for partition, end in ends.items()})
+        consumer.close(autocommit=False)
+
+
+class ThreadWorker:
+    """A worker in a thread of this process."""
+
+    def __init__(self, settings: WorkerSettings, chosen: Plan) -> None:
+        self._stop = threading.Event()
+        self.failure: BaseException | None = None
+
+        def work() -> None:
+            try:
+                run(settings, self._stop, plan=chosen)
+            except BaseException as error:
+                self.failure = error
+
+        self._thread = threading.Thread(target=work)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self.join()
+
+    def join(self, timeout_s: float = 20.0) -> None:
+        self._thread.join(timeout_s)
+        assert not self._thread.is_alive(), "the worker does not end"
+        with warnings.catch_warnings():  # Faust leaves the loop of its consumer's thread to the collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+
+def frame(stage: Stage, node: str, tick: int, *, bad: bool = False, poison: bool = False) -> NodeFrame:
+    """The frame of `node` at second `tick`."""
+    missing = {"bad": int(bad), "poison": int(poison)}
+    return NodeFrame(
+        cluster=stage.cluster,
+        ts_ms=START_MS + 1000 * tick,
+        node=node,
+        run_id=1,
+        seq=tick,
+        missing={reason: count for reason, count in missing.items() if count},
+    )
+
+
+def steps(stage: Stage, job: str, node: str, tick: int, *, bad: bool = False) -> StepFrame:
+    """One step of one rank of `job` on `node`."""
+    step = RankStep(rank=0, step=tick, step_us=2e6 if bad else 1e5)
+    return StepFrame(
+        cluster=stage.cluster, ts_ms=START_MS + 1000 * tick, node=node, run_id=1, seq=tick, job=job, steps=(step,)
+    )
