@@ -107,7 +107,7 @@ class Episodes:
         `active` None means "cannot be judged": nothing opens or closes, an open verdict keeps its heartbeat. `say` is
         called only when the verdict's words are needed; without it the last words are repeated. `onset_ms` overrides
         the default onset (the oldest active observation in the window) at opening. Between heartbeats only another
-        cause or more victims make a change.
+        cause of no less confidence, or more victims, make a change.
         """
         key = (rule.detector, rule.kind, subject)
         episode = self._episodes.get(key)
@@ -126,7 +126,8 @@ class Episodes:
             if episode.quiet >= rule.persistence.clear:
                 return [self._say(episode, "close", ts_ms, _verdict(last))]
         verdict = say() if active and say is not None else _verdict(last)
-        if verdict.cause != last.cause or verdict.victims > last.victims:
+        another = verdict.cause != last.cause and verdict.confidence >= last.confidence
+        if another or verdict.victims > last.victims:
             return [self._say(episode, "change", ts_ms, verdict)]
         if abs(ts_ms - last.ts_ms) >= self._heartbeat_ms:
             return [self._say(episode, "heartbeat", ts_ms, verdict)]
@@ -145,6 +146,10 @@ class Episodes:
     def is_open(self, rule: Rule, subject: Subject) -> bool:
         episode = self._episodes.get((rule.detector, rule.kind, subject))
         return episode is not None and episode.is_open
+
+    def idle(self, rule: Rule) -> bool:
+        """Whether no subject is in trouble under this rule: inactive observations would then change nothing."""
+        return not any((detector, kind) == (rule.detector, rule.kind) for detector, kind, _ in self._episodes)
 
     def open(self, rule: Rule | None = None) -> list[Subject]:
         """The subjects with an open verdict (of `rule`), in the order they opened."""

@@ -4,9 +4,12 @@ Judged against the other nodes' ticks, never against this machine's clock, and o
 worker that lags sees everybody late.
 """
 
+from typing import Literal
+
 import msgspec
 
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
+from detectors.state import unpack
 from detectors.watermark import GRACE_MS, NodeClock, Watermark
 from schemas.finding import Evidence, Finding, Subject
 
@@ -26,7 +29,7 @@ CLOCK_WRONG = Rule("clock", "degradation", Persistence(k=10, n=10, clear=10))
 
 
 class _State(msgspec.Struct, kw_only=True):
-    version: int = 1
+    version: Literal[1] = 1
     episodes: tuple[Episode, ...]
 
 
@@ -93,10 +96,13 @@ class SilenceDetector:
         return msgspec.msgpack.encode(_State(episodes=self._episodes.decided()))
 
     def restore(self, decisions: bytes | None) -> tuple[Finding, ...]:
-        """Continue from `decisions`; returns the last words, to be sent once more with the same id and revision."""
+        """Continue from `decisions`; returns the last words, to be sent once more with the same id and revision.
+
+        Raises StateError where these are none.
+        """
         if decisions is None:
             return ()
-        return tuple(self._episodes.restore(msgspec.msgpack.decode(decisions, type=_State).episodes))
+        return tuple(self._episodes.restore(unpack(decisions, _State).episodes))
 
     def _silent(self, watermark: Watermark, now_ms: int, timely: bool) -> set[str]:
         """The nodes that are silent now; also counts the judgements in which a node was not heard."""

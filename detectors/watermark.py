@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from detectors.state import unpack
+
 GRACE_MS = 2000
 """How long a tick waits for stragglers of transport."""
 
@@ -50,7 +52,7 @@ class NodeClock(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class _State(msgspec.Struct, kw_only=True):
-    version: int = 1
+    version: Literal[1] = 1
     value_ms: int | None
     nodes: dict[str, NodeClock]
 
@@ -131,8 +133,8 @@ class Watermark:
         return msgspec.msgpack.encode(_State(value_ms=self._value_ms, nodes=self._nodes))
 
     def restore(self, state: bytes) -> None:
-        """Continue from `state`; raises msgspec.DecodeError or ValidationError where it is none."""
-        old = msgspec.msgpack.decode(state, type=_State)
+        """Continue from `state`; raises StateError where it is none."""
+        old = unpack(state, _State)
         self._nodes = old.nodes
         self._votes = sorted(clock.newest_ms for clock in old.nodes.values() if clock.votes)
         self._all = sorted(clock.newest_ms for clock in old.nodes.values() if not clock.muted)

@@ -71,6 +71,15 @@ def test_another_cause_or_more_victims_is_a_change_and_a_new_score_is_not() -> N
     ]
 
 
+def test_a_less_sure_cause_waits_for_the_heartbeat() -> None:
+    episodes = Episodes("c")
+    sure, unsure = Verdict(cause="thermal_throttle", confidence=0.8), Verdict(confidence=0.3)
+    said = [
+        f for i in range(12) for f in episodes.observe(AT_ONCE, GPU, True, i * 1000, lambda i=i: [sure, unsure][i % 2])
+    ]
+    assert [(f.state, f.cause) for f in said] == [("open", "thermal_throttle"), ("heartbeat", "thermal_throttle")]
+
+
 def test_words_are_made_only_when_needed() -> None:
     episodes, made = Episodes("c"), []
 

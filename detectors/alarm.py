@@ -1,0 +1,117 @@
+"""When a GPU's score is an alarm, and what its deviations point to."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.condition import Float32
+from detectors.deviation import COMPARED, COMPARED_AT, SCORED, Deviation
+from detectors.episode import Persistence, Rule, Verdict
+from detectors.reading_rules import READING_RULES
+from schemas.causes import CAUSES, Cause
+from schemas.finding import Evidence
+
+ALARM = Rule("forest", "degradation", Persistence(k=8, n=10, clear=30))
+
+ALARM_P = 1e-5
+"""The budget: a GPU has 86,400 ticks a day in some 9,000 windows of ten; eight of ten below this by chance alone is
+rarer than one in a hundred GPU-years, and what is left is for spreads learned too small."""
+
+FREEZE_P = 1e-4
+"""Baselines stand still at a p-value below this: ten times earlier than an alarm."""
+
+RELEARN_TICKS = 7200
+"""A GPU that is unusual for two hours without a finding (all GPUs of its job moved together) has a new usual."""
+
+EXCESS_Z = 4.0
+"""How far (root mean square of its three largest deviations) a GPU must be from its neighbours in the same job."""
+
+
+def alarms(tick: Deviation, p: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The rows that are unusual for themselves and among their neighbours (same job, same activity)."""
+    rare: NDArray[np.bool_] = p < ALARM_P
+    if not rare.any():
+        return rare
+    z = np.nan_to_num(tick.z[:, SCORED])
+    excess = z.copy()
+    groups: dict[tuple[str, int], list[int]] = {}
+    for row, (job, state) in enumerate(zip(tick.jobs, tick.state.tolist(), strict=True)):
+        if tick.here[row]:
+            groups.setdefault((job, state), []).append(row)
+    for (job, _), rows in groups.items():
+        if job and len(rows) > 1:
+            excess[rows] -= _common(z[rows])
+    largest = -np.sort(-np.abs(excess), axis=1)[:, :3]
+    out: NDArray[np.bool_] = rare & (np.sqrt(np.square(largest).mean(axis=1)) >= EXCESS_Z)
+    return out
+
+
+def _common(z: Float32) -> Float32:
+    """What moved in most of the rows: the median; of two rows, what both share."""
+    if len(z) > 2:
+        return np.median(z, axis=0).astype(np.float32)
+    shared: Float32 = np.where(np.sign(z[0]) == np.sign(z[1]), np.sign(z[0]) * np.abs(z).min(axis=0), np.float32(0))
+    return shared
+
+
+class Pointer(NamedTuple):
+    """A sign of a cause in one row of deviations."""
+
+    cause: Cause
+    confidence: float
+    shows: Callable[[dict[str, float]], bool]
+
+
+FAR = 4.0
+"""A deviation that counts as a sign."""
+
+
+def _slow_clock(z: dict[str, float]) -> bool:
+    return z.get("sm_clock_mhz", 0.0) < -FAR
+
+
+POINTERS: tuple[Pointer, ...] = (
+    Pointer("gpu_memory_error", 0.7, lambda z: z.get("ecc_dbe_count", 0.0) > 0.5),
+    Pointer("nvlink_fault", 0.6, lambda z: z.get("nvlink_error_count", 0.0) > FAR),
+    Pointer("pcie_degraded", 0.6, lambda z: z.get("pcie_replay_count", 0.0) > FAR),
+    Pointer(
+        "thermal_throttle",
+        0.7,
+        lambda z: max(z.get("hardware_thermal_share", 0.0), z.get("software_thermal_share", 0.0)) > FAR,
+    ),
+    Pointer("power_brake", 0.7, lambda z: z.get("power_brake_share", 0.0) > FAR),
+    Pointer("thermal_throttle", 0.5, lambda z: _slow_clock(z) and z.get("temperature_c", 0.0) > FAR),
+)
+"""In this order: an error counter says more than a clock. Without any sign the cause stays unknown."""
+
+
+def alarm_verdict(tick: Deviation, row: int, p: float, score: float) -> Verdict:
+    """The words for a row in alarm: its largest deviations, and the cause where they show one."""
+    z = {name: float(tick.z[row, i]) for name, i in COMPARED_AT.items() if not np.isnan(tick.z[row, i])}
+    cause, confidence = _cause(tick, row, z)
+    size = np.where(SCORED, np.abs(np.nan_to_num(tick.z[row])), 0)
+    evidence = tuple(_evidence(tick, row, int(i)) for i in np.argsort(-size, kind="stable")[:3] if size[i] > 2)
+    return Verdict(
+        cause=cause,
+        confidence=confidence,
+        score=score,
+        summary=f"GPU differs from its own past and its neighbours (p {p:.1g}): {CAUSES[cause].words}",
+        evidence=evidence,
+    )
+
+
+def _cause(tick: Deviation, row: int, z: dict[str, float]) -> tuple[Cause, float]:
+    for name in ("thermal", "power_brake"):
+        rule = READING_RULES[name]
+        if _slow_clock(z) and bool(rule.holds(tick)[row]):
+            return rule.cause, 0.8
+    return next(((sign.cause, sign.confidence) for sign in POINTERS if sign.shows(z)), ("unknown", 0.3))
+
+
+def _evidence(tick: Deviation, row: int, column: int) -> Evidence:
+    name = COMPARED[column]
+    value, centre, z = (float(table[row, column]) for table in (tick.readings, tick.centre, tick.z))
+    text = f"{name} {value:.4g}, usually {centre:.4g} ({z:+.1f} spreads)"
+    return Evidence(text=text, metric=name, value=value, baseline=centre)

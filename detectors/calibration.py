@@ -1,0 +1,93 @@
+"""From scores to p-values: how rare a score is among healthy rows.
+
+Scores of different models are not comparable; p-values are, and a false-alarm budget is set in them.
+"""
+
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Float64 = NDArray[np.float64]
+
+TAIL_SHARE = 0.01
+"""The part of the healthy scores from which the tail is extrapolated."""
+
+HEAVIEST_SHAPE = 0.5
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """Healthy scores: `scores` rise with the share of healthy rows at or above each in `shares`; from `tail_from` on
+    a generalised Pareto tail of `scale` and `shape` (0: exponential). `rows` is how many healthy rows there were."""
+
+    rows: int
+    scores: tuple[float, ...]
+    shares: tuple[float, ...]
+    tail_from: float
+    tail_share: float
+    scale: float
+    shape: float
+
+    def is_plausible(self) -> bool:
+        """Whether these numbers can be a calibration at all."""
+        return (
+            0 < len(self.scores) == len(self.shares)
+            and all(a < b for a, b in pairwise((*self.scores, self.tail_from)))
+            and all(a >= b for a, b in pairwise((*self.shares, self.tail_share)))
+            and self.tail_share > 0
+            and self.shares[0] <= 1
+            and self.scale > 0
+            and 0 <= self.shape <= HEAVIEST_SHAPE
+        )
+
+
+class Shares:
+    """Reads shares off a calibration, for arrays of scores."""
+
+    def __init__(self, fit: Calibration) -> None:
+        self._fit = fit
+        self._scores = np.array((*fit.scores, fit.tail_from))
+        self._log_shares = np.log((*fit.shares, fit.tail_share))
+
+    def log(self, scores: NDArray[np.floating]) -> Float64:
+        """Logarithm of the share of healthy rows at or above each of `scores`; NaN for NaN."""
+        beyond = np.maximum(scores - self._fit.tail_from, 0) / self._fit.scale
+        tail = np.log1p(self._fit.shape * beyond) / self._fit.shape if self._fit.shape > 0 else beyond
+        out: Float64 = np.interp(scores, self._scores, self._log_shares) - tail
+        return out
+
+
+UNCALIBRATED = Calibration(rows=0, scores=(0.0,), shares=(1.0,), tail_from=0.5, tail_share=1.0, scale=1.0, shape=0.0)
+"""Before any healthy row was seen: no score is rare."""
+
+
+def calibrate(scores: Float64) -> Calibration:
+    """Empirical shares up to the tail, then a generalised Pareto fit by probability-weighted moments (Hosking and
+    Wallis 1987). A fitted tail that would end (negative shape) is taken for exponential: no p-value is too small.
+
+    Raises ValueError where the scores have no tail (too few, or all alike).
+    """
+    start = float(np.quantile(scores, 1 - TAIL_SHARE)) if len(scores) else 0.0
+    excess = np.sort(scores[scores > start] - start)
+    n = len(excess)
+    if n < 10:
+        raise ValueError(f"{len(scores)} scores with {n} in their tail; at least 10 are needed")
+    mean = float(excess.mean())
+    weighted = float((excess * np.arange(n - 1, -1, -1)).mean()) / (n - 1)
+    shape = 2 - mean / (mean - 2 * weighted) if mean > 2 * weighted else 0.0
+    shape = min(max(shape, 0.0), HEAVIEST_SHAPE)
+    shares = np.concatenate([np.linspace(1.0, 0.1, 19), np.geomspace(0.09, TAIL_SHARE * 1.05, 12)])
+    knots = np.quantile(scores, 1 - shares)
+    keep = np.concatenate([[True], np.diff(knots) > 0]) & (knots < start)
+    if not keep.any():
+        raise ValueError("the scores are all alike")
+    return Calibration(
+        rows=len(scores),
+        scores=tuple(float(knot) for knot in knots[keep]),
+        shares=tuple(float(share) for share in shares[keep]),
+        tail_from=start,
+        tail_share=n / len(scores),
+        scale=mean * (1 - shape),
+        shape=shape,
+    )

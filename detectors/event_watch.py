@@ -1,0 +1,155 @@
+"""The events of one node: which finding each opens, keeps open or closes, and what happened lately to each GPU."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from detectors.episode import Episode, Episodes
+from detectors.event_rules import QUIET_MS, EventCause, event_rule, event_verdict, label, meaning
+from schemas.causes import Cause, Kind
+from schemas.event import Event
+from schemas.finding import Finding, Subject
+from schemas.identity import digest
+
+RECENT_MS = 300_000
+RECENT_EVENTS = 8
+"""What features repeat of a GPU's events: at most eight of the last five minutes."""
+
+SEEN_EVENTS = 64
+"""How many event identities are remembered, to know a repeat by: a batch sent again is shorter."""
+
+RETURN_MS = 60_000
+"""A GPU that was lost is not back before a minute has passed, whatever it answers."""
+
+
+class Trouble(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One cause on one subject: its newest event, how many there were, and when the last was."""
+
+    subject: Subject
+    kind: Kind
+    cause: Cause
+    confidence: float
+    event: Event
+    count: int
+    last_ms: int
+
+    @property
+    def means(self) -> EventCause:
+        return EventCause(self.kind, self.cause, self.confidence)
+
+
+class EventState(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What must survive a kill."""
+
+    troubles: tuple[Trouble, ...] = ()
+    seen: tuple[str, ...] = ()
+    episodes: tuple[Episode, ...] = ()
+
+
+class EventWatch:
+    """Turns a node's events into findings. `note` takes an event, `tick` the passing of time."""
+
+    def __init__(self, cluster: str, node: str) -> None:
+        self._node = node
+        self._episodes = Episodes(cluster)
+        self._troubles: dict[tuple[Cause, Subject], Trouble] = {}
+        self._seen: dict[str, None] = {}
+        self._recent: dict[str, list[tuple[str, int]]] = {}
+
+    def note(self, event: Event, gpu: str, now_ms: int) -> list[Finding]:
+        """Take one event; `gpu` is the UUID it is about ("" for none), `now_ms` the newest tick of the node.
+
+        A repeat says nothing, nor does an event that was over long ago (a spool that drains late).
+        """
+        mark = digest(*event.identity)
+        if mark in self._seen:
+            return []
+        self._seen[mark] = None
+        if len(self._seen) > SEEN_EVENTS:
+            del self._seen[next(iter(self._seen))]
+        if gpu:
+            self._recent[gpu] = [*self._recent.get(gpu, ()), (label(event), event.ts_ms)][-RECENT_EVENTS:]
+        if event.kind == "gpu_back":
+            return self._close(gpu, event.ts_ms)
+        means = meaning(event)
+        if means is None or event.ts_ms < now_ms - QUIET_MS:
+            return []
+        subject = self._subject(event, gpu)
+        known = self._troubles.get((means.cause, subject))
+        trouble = self._troubles[means.cause, subject] = Trouble(
+            subject=subject,
+            kind=means.kind,
+            cause=means.cause,
+            confidence=means.confidence,
+            event=event,
+            count=1 + (known.count if known else 0),
+            last_ms=max(event.ts_ms, known.last_ms if known else 0),
+        )
+        return self._observe(trouble, True, event.ts_ms)
+
+    def tick(self, now_ms: int, answers: Mapping[str, bool]) -> list[Finding]:
+        """Heartbeats and ends. `answers` says of every GPU of the node whether it gave readings."""
+        said = []
+        for key, trouble in list(self._troubles.items()):
+            quiet_ms = now_ms - trouble.last_ms
+            over = quiet_ms > QUIET_MS
+            if trouble.cause == "gpu_lost":
+                over = quiet_ms > RETURN_MS and answers.get(trouble.subject.gpu, False)
+            said += self._observe(trouble, not over, now_ms)
+            if over and not self._episodes.is_open(event_rule(trouble.means), trouble.subject):
+                del self._troubles[key]
+        return said
+
+    def lost(self, gpu: str) -> bool:
+        """Whether an event has already said that this GPU is gone."""
+        return any(cause == "gpu_lost" and subject.gpu == gpu for cause, subject in self._troubles)
+
+    def recent(self, gpu: str, now_ms: int) -> tuple[str, ...]:
+        """What happened to a GPU lately, the newest last: "xid:79@3s"."""
+        events = self._recent.get(gpu)
+        if not events:
+            return ()
+        young = [(name, ts_ms) for name, ts_ms in events if now_ms - ts_ms <= RECENT_MS]
+        if young:
+            self._recent[gpu] = young
+        else:
+            del self._recent[gpu]
+        return tuple(f"{name}@{max(0, now_ms - ts_ms) // 1000}s" for name, ts_ms in young)
+
+    def state(self) -> EventState:
+        return EventState(
+            troubles=tuple(msgspec.structs.replace(trouble) for trouble in self._troubles.values()),
+            seen=tuple(self._seen),
+            episodes=self._episodes.decided(),
+        )
+
+    def restore(self, state: EventState) -> list[Finding]:
+        self._troubles = {(t.cause, t.subject): msgspec.structs.replace(t) for t in state.troubles}
+        self._seen = dict.fromkeys(state.seen)
+        return self._episodes.restore(state.episodes)
+
+    def _subject(self, event: Event, gpu: str) -> Subject:
+        if gpu:
+            return Subject(scope="gpu", node=self._node, gpu=gpu)
+        if event.kind == "link_down" and event.detail.get("link"):
+            return Subject(scope="link", node=self._node, link=event.detail["link"])
+        return Subject(scope="node", node=self._node)
+
+    def _close(self, gpu: str, ts_ms: int) -> list[Finding]:
+        """The GPU was reset or found again: what was wrong with it is over until it is said anew."""
+        said = []
+        for key, trouble in list(self._troubles.items()):
+            if gpu and trouble.subject.gpu == gpu:
+                said += self._episodes.close(event_rule(trouble.means), trouble.subject, ts_ms)
+                del self._troubles[key]
+        return said
+
+    def _observe(self, trouble: Trouble, active: bool, ts_ms: int) -> list[Finding]:
+        return self._episodes.observe(
+            event_rule(trouble.means),
+            trouble.subject,
+            active,
+            ts_ms,
+            lambda: event_verdict(trouble.event, trouble.means, trouble.count),
+            onset_ms=trouble.event.ts_ms,
+        )

@@ -1,0 +1,316 @@
+"""Everything that is said of one node: a score for every GPU, baselines, and findings from events and readings.
+
+Rules speak for themselves; the forest's alarm opens a finding only for a GPU that differs from its own past *and*
+from the GPUs beside it in the same job: where all of them moved together, it is the job, a step that waits for
+somebody else, or the whole node, and those are told by the job's detectors.
+"""
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.alarm import ALARM, FREEZE_P, RELEARN_TICKS, alarm_verdict, alarms
+from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED, Deviation, Deviations
+from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
+from detectors.event_watch import EventState, EventWatch
+from detectors.forest import Forest
+from detectors.magnitude import magnitudes, strongest
+from detectors.reading_rules import READING_RULES, observations, reading_verdict
+from detectors.state import unpack
+from schemas.event import Event
+from schemas.features import Baselines, Features, GpuFeatures
+from schemas.finding import Evidence, Finding, Subject
+from schemas.frame import Gpu, NodeFrame
+from schemas.identity import digest
+from schemas.matrix import Matrix
+
+PUBLISHED = (
+    "power_w", "temperature_c", "memory_temperature_c", "sm_clock_mhz", "memory_clock_mhz",
+    "power_cap_share", "software_thermal_share", "hardware_thermal_share", "power_brake_share",
+    "gpu_utilization_pct", "memory_used_mib", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio",
+    "pcie_rx_bytes_per_s", "nvlink_rx_bytes_per_s", "ecc_dbe_count", "pcie_replay_count", "nvlink_error_count",
+)  # fmt: skip
+"""The conditions that a cause is read from; of counters the increase per tick. Others stay in baselines and frames."""
+
+AS_READ = ("clocks_event_reasons", "recovery_action", "remap_pending")
+"""Codes and bits go out as they were read."""
+
+JUDGED_METRICS = 5
+"""A GPU with fewer judged metrics has no p-value."""
+
+BASELINES_MS = 60_000
+
+VANISHED = Rule("vanished", "hardware", Persistence(k=3, n=3, clear=10))
+"""Three ticks without any reading of a GPU that used to give some: the disappearance of the series is the signal."""
+
+_PUBLISHED_AT = np.array([COMPARED_AT[name] for name in PUBLISHED])
+_AS_READ_AT = np.array([RAW_AT[name] for name in AS_READ])
+_SCORED_NAMES = tuple(name for name, scored in zip(COMPARED, SCORED, strict=True) if scored)
+
+
+class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What one frame led to. `decisions()` changed, and must be written through, exactly where there are findings."""
+
+    features: tuple[Features, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    baselines: Baselines | None = None
+
+
+class _Learning(msgspec.Struct, kw_only=True):
+    version: Literal[1] = 1
+    run_id: int
+    seq: int
+    minute: int
+    deviations: bytes
+    frozen: dict[str, int]
+    pending: tuple[Episode, ...]
+    pci: dict[str, str]
+
+
+class _Decisions(msgspec.Struct, kw_only=True):
+    version: Literal[1] = 1
+    episodes: tuple[Episode, ...]
+    events: EventState
+
+
+class NodeDetector:
+    """The detector of one node; feed it the node's frames and events in order."""
+
+    def __init__(self, cluster: str, node: str, model: Forest) -> None:
+        self._cluster, self._node = cluster, node
+        self.model = model
+        self._deviations = Deviations()
+        self._episodes = Episodes(cluster)
+        self._events = EventWatch(cluster, node)
+        self._last = (-1, -1)
+        self._ts_ms = 0
+        self._minute = -1
+        self._stagger_ms = int(digest(node)[:8], 16) % BASELINES_MS
+        self._frozen: dict[str, int] = {}
+        self._pci: dict[str, str] = {}
+
+    def update(self, frame: NodeFrame) -> NodeVerdict:
+        """Judge one frame. A repeat, or a frame not newer than the last by (run_id, seq), gives an empty verdict."""
+        if (frame.run_id, frame.seq) <= self._last:
+            return NodeVerdict()
+        self._last, self._ts_ms = (frame.run_id, frame.seq), frame.ts_ms
+        self._pci = {gpu.pci: gpu.parent or gpu.uuid for gpu in frame.gpus if gpu.pci} or self._pci
+        tick = self._deviations.update(frame)
+        z = tick.z[:, SCORED]
+        rows = magnitudes(z, tick.missing_share)
+        score = self.model.score(rows)
+        p = self.model.p_value(rows, score)
+        p[(~np.isnan(z)).sum(axis=1) < JUDGED_METRICS] = np.nan
+        score[np.isnan(z).all(axis=1)] = np.nan
+        findings = [
+            *self._events.tick(frame.ts_ms, dict(zip(tick.uuids, tick.here.tolist(), strict=True))),
+            *self._readings(frame.ts_ms, tick),
+            *self._vanished(frame, tick),
+            *self._alarms(frame.ts_ms, tick, p, score),
+        ]
+        self._learn(tick, p)
+        return NodeVerdict(
+            features=self._features(frame, tick, score, p),
+            findings=tuple(findings),
+            baselines=self._baselines(frame, tick),
+        )
+
+    def note(self, event: Event) -> tuple[Finding, ...]:
+        """Judge one event of this node; repeats and events that were over long ago say nothing."""
+        return tuple(self._events.note(event, event.gpu or self._pci.get(event.pci, ""), self._ts_ms))
+
+    def learning(self) -> bytes:
+        """What a kill may lose a minute of. Save it with each `baselines`."""
+        return msgspec.msgpack.encode(
+            _Learning(
+                run_id=self._last[0],
+                seq=self._last[1],
+                minute=self._minute,
+                deviations=self._deviations.save(),
+                frozen=self._frozen,
+                pending=self._episodes.pending(),
+                pci=self._pci,
+            )
+        )
+
+    def decisions(self) -> bytes:
+        """What is open: to be written through before the record that changed it is acknowledged."""
+        return msgspec.msgpack.encode(_Decisions(episodes=self._episodes.decided(), events=self._events.state()))
+
+    def restore(self, learning: bytes | None, decisions: bytes | None) -> tuple[Finding, ...]:
+        """Continue from saved states (None: nothing was saved). Raises StateError where one cannot be continued.
+
+        Returns the last word on every open or lately closed finding: send them once more. They carry the same id and
+        revision, so whoever has them drops them, and none is lost to a kill between saving and sending.
+        """
+        pending: tuple[Episode, ...] = ()
+        if learning is not None:
+            learned = unpack(learning, _Learning)
+            self._deviations.restore(learned.deviations)
+            self._last, self._minute = (learned.run_id, learned.seq), learned.minute
+            self._frozen, self._pci, pending = learned.frozen, learned.pci, learned.pending
+        if decisions is None:
+            self._episodes.restore((), pending)
+            return ()
+        decided = unpack(decisions, _Decisions)
+        return (*self._episodes.restore(decided.episodes, pending), *self._events.restore(decided.events))
+
+    def _readings(self, ts_ms: int, tick: Deviation) -> list[Finding]:
+        said: list[Finding] = []
+        for rule in READING_RULES.values():
+            holds = rule.holds(tick)
+            if self._episodes.idle(rule.rule) and not holds.any():
+                continue
+            for row, active in enumerate(observations(tick, rule, holds)):
+                said += self._episodes.observe(
+                    rule.rule,
+                    self._gpu(tick.uuids[row]),
+                    active,
+                    ts_ms,
+                    lambda rule=rule, row=row: reading_verdict(tick, rule, row),  # type: ignore[misc]
+                )
+        return said
+
+    def _vanished(self, frame: NodeFrame, tick: Deviation) -> list[Finding]:
+        """GPUs that gave readings and do not any more; all of them at once is one finding about the node."""
+        if self._episodes.idle(VANISHED) and not (tick.known & ~tick.here).any():
+            return []
+        known, here = tick.known.tolist(), tick.here.tolist()
+        all_gone = len(here) > 1 and any(known) and not any(here)
+        lost = bool(frame.missing.get("lost") or frame.missing.get("reset_required"))
+        node = Subject(scope="node", node=self._node)
+        verdict = _vanished_verdict("the node", "sensor_fault", 0.6)
+        said = self._episodes.observe(VANISHED, node, all_gone, frame.ts_ms, lambda: verdict)
+        for uuid, is_known, is_here in zip(tick.uuids, known, here, strict=True):
+            active = None if all_gone or self._events.lost(uuid) else is_known and not is_here
+            said += self._episodes.observe(
+                VANISHED,
+                self._gpu(uuid),
+                active,
+                frame.ts_ms,
+                lambda uuid=uuid: _vanished_verdict(  # type: ignore[misc]
+                    f"GPU {uuid}", "gpu_lost" if lost else "sensor_fault", 0.8 if lost else 0.5
+                ),
+            )
+        return said
+
+    def _alarms(self, ts_ms: int, tick: Deviation, p: NDArray[np.float64], score: NDArray[np.float64]) -> list[Finding]:
+        said: list[Finding] = []
+        active = alarms(tick, p).tolist()
+        if self._episodes.idle(ALARM) and not any(active):
+            return said
+        for row, uuid in enumerate(tick.uuids):
+            said += self._episodes.observe(
+                ALARM,
+                self._gpu(uuid),
+                None if np.isnan(p[row]) else active[row],
+                ts_ms,
+                lambda row=row: alarm_verdict(tick, row, float(p[row]), float(score[row])),  # type: ignore[misc]
+            )
+        return said
+
+    def _learn(self, tick: Deviation, p: NDArray[np.float64]) -> None:
+        """Baselines stand still while a GPU is unusual; one that stays so without a finding is learned anew."""
+        alarmed = {subject.gpu for subject in self._episodes.open(ALARM)}
+        unusual = (p < FREEZE_P) | np.array([uuid in alarmed for uuid in tick.uuids], dtype=bool)
+        self._deviations.learn(~unusual)
+        if not unusual.any() and not self._frozen:
+            return
+        self._frozen = {
+            uuid: self._frozen.get(uuid, 0) + 1
+            for uuid, frozen in zip(tick.uuids, unusual.tolist(), strict=True)
+            if frozen and uuid not in alarmed
+        }
+        stuck = np.array([self._frozen.get(uuid, 0) > RELEARN_TICKS for uuid in tick.uuids], dtype=bool)
+        if stuck.any():
+            self._deviations.forget(stuck)
+
+    def _features(
+        self, frame: NodeFrame, tick: Deviation, score: NDArray[np.float64], p: NDArray[np.float64]
+    ) -> tuple[Features, ...]:
+        listed = {gpu.uuid: gpu for gpu in frame.gpus}
+        matrix = frame.sections.get("gpu")
+        for uuid in matrix.rows if matrix is not None else ():
+            listed.setdefault(uuid, Gpu(uuid=uuid))
+        z, centres, readings = (table[:, _PUBLISHED_AT].tolist() for table in (tick.z, tick.centre, tick.readings))
+        as_read = tick.raw[:, _AS_READ_AT].tolist()
+        strong = strongest(tick.z[:, SCORED], _SCORED_NAMES)
+        by_job: dict[str, list[GpuFeatures]] = {}
+        for row, gpu in enumerate(listed.values()):
+            by_job.setdefault(gpu.job, []).append(
+                GpuFeatures(
+                    uuid=gpu.uuid,
+                    pci=gpu.pci,
+                    rank=gpu.rank,
+                    score=float(score[row]),
+                    p_value=None if np.isnan(p[row]) else float(p[row]),
+                    strongest=strong[row],
+                    z=_named(PUBLISHED, z[row]),
+                    readings=_named(PUBLISHED, readings[row]) | _named(AS_READ, as_read[row]),
+                    centres=_named(PUBLISHED, centres[row]),
+                    recent=self._events.recent(gpu.uuid, frame.ts_ms),
+                )
+            )
+        host = _host(frame)
+        return tuple(
+            Features(
+                cluster=self._cluster,
+                ts_ms=frame.ts_ms,
+                node=self._node,
+                run_id=frame.run_id,
+                seq=frame.seq,
+                job=job,
+                model=self.model.name,
+                rack=frame.rack,
+                gpus=tuple(gpus),
+                host=host,
+            )
+            for job, gpus in by_job.items()
+        )
+
+    def _baselines(self, frame: NodeFrame, tick: Deviation) -> Baselines | None:
+        """Once a minute of event time, each node at its own second."""
+        minute = (frame.ts_ms + self._stagger_ms) // BASELINES_MS
+        before, self._minute = self._minute, minute
+        if before in (-1, minute) or not tick.uuids:
+            return None
+        spread = self._deviations.baseline.spread(tick.state)
+        return Baselines(
+            cluster=self._cluster,
+            ts_ms=frame.ts_ms,
+            node=self._node,
+            run_id=frame.run_id,
+            seq=frame.seq,
+            centre=Matrix.of(tick.uuids, COMPARED, tick.centre),
+            spread=Matrix.of(tick.uuids, COMPARED, np.where(np.isnan(tick.centre), np.nan, spread)),
+        )
+
+    def _gpu(self, uuid: str) -> Subject:
+        return Subject(scope="gpu", node=self._node, gpu=uuid)
+
+
+def _named(names: tuple[str, ...], values: list[float]) -> dict[str, float]:
+    return {name: value for name, value in zip(names, values, strict=True) if value == value}
+
+
+def _host(frame: NodeFrame) -> dict[str, float]:
+    """The finite readings of host and tray."""
+    out: dict[str, float] = {}
+    for section in ("host", "tray"):
+        matrix = frame.sections.get(section)
+        if matrix is not None and matrix.rows:
+            out |= _named(matrix.columns, matrix.values()[0].tolist())
+    return out
+
+
+def _vanished_verdict(who: str, cause: Literal["gpu_lost", "sensor_fault"], confidence: float) -> Verdict:
+    return Verdict(
+        cause=cause,
+        confidence=confidence,
+        runner_up="sensor_fault" if cause == "gpu_lost" else "gpu_lost",
+        score=1.0,
+        summary=f"no reading of {who} any more",
+        evidence=(Evidence(text=f"all readings of {who} stopped while its agent goes on"),),
+    )

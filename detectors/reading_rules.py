@@ -1,0 +1,158 @@
+"""What a reading alone says: throttling, error counters, the driver's own verdict.
+
+The software power cap (bit 0x4 of the clocks event reasons) is nowhere here: a healthy GPU at full load shows it in
+nine of ten samples (H100 set, 690 W).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.deviation import COMPARED_AT, COUNTED, RAW_AT, Deviation
+from detectors.episode import Persistence, Rule, Verdict
+from schemas.causes import CAUSES, Cause
+from schemas.finding import Evidence
+
+Mask = NDArray[np.bool_]
+
+THERMAL_BITS = 0x20 | 0x40
+"""Software and hardware thermal slowdown. HwSlowdown (0x8) shows at any clock change and is left out."""
+
+POWER_BRAKE_BIT = 0x80
+
+THROTTLED_SHARE = 0.1
+"""A tenth of a second's time throttled costs some percent of speed: worth a word, and clear of single samples."""
+
+SUSTAINED = Persistence(k=8, n=10, clear=30)
+"""Eight of ten seconds: a brush with a limit is no fault; half a minute free of it is an end."""
+
+REPEATED = Persistence(k=5, n=30, clear=60)
+"""Errors come in bursts: five seconds with errors within thirty."""
+
+AT_ONCE = Persistence(k=1, n=1, clear=60)
+TWICE = Persistence(k=2, n=2, clear=10)
+
+RESET, REBOOT, DRAIN_AND_RESET = 1, 2, 4
+"""NVML's GPU recovery actions that take the GPU out of work; 3 drains peer-to-peer traffic only."""
+
+
+class ReadingRule(NamedTuple):
+    """`holds` says for which rows the condition is met; it is judged where any of `columns` was read."""
+
+    rule: Rule
+    cause: Cause
+    confidence: float
+    columns: tuple[str, ...]
+    holds: Callable[[Deviation], Mask]
+
+
+def _thermal(tick: Deviation) -> Mask:
+    return (
+        _bits(tick, THERMAL_BITS)
+        | (_raw(tick, "hardware_thermal_share") > THROTTLED_SHARE)
+        | (_raw(tick, "software_thermal_share") > THROTTLED_SHARE)
+    )
+
+
+def _power_brake(tick: Deviation) -> Mask:
+    return _bits(tick, POWER_BRAKE_BIT) | (_raw(tick, "power_brake_share") > THROTTLED_SHARE)
+
+
+def _uncorrectable(tick: Deviation) -> Mask:
+    return _grown(tick, "ecc_dbe_count") | _grown(tick, "remapped_uncorrectable_count")
+
+
+def _remap_failed(tick: Deviation) -> Mask:
+    return _raw(tick, "remap_failed") > 0
+
+
+def _nvlink_errors(tick: Deviation) -> Mask:
+    return _grown(tick, "nvlink_error_count")
+
+
+def _pcie_replays(tick: Deviation) -> Mask:
+    return _grown(tick, "pcie_replay_count")
+
+
+def _recovery_wanted(tick: Deviation) -> Mask:
+    return np.isin(_raw(tick, "recovery_action"), (RESET, REBOOT, DRAIN_AND_RESET))
+
+
+READING_RULES: dict[str, ReadingRule] = {
+    "thermal": ReadingRule(
+        Rule("thermal", "degradation", SUSTAINED),
+        "thermal_throttle",
+        0.9,
+        ("clocks_event_reasons", "hardware_thermal_share", "software_thermal_share"),
+        _thermal,
+    ),
+    "power_brake": ReadingRule(
+        Rule("power_brake", "degradation", SUSTAINED),
+        "power_brake",
+        0.9,
+        ("clocks_event_reasons", "power_brake_share"),
+        _power_brake,
+    ),
+    "uncorrectable": ReadingRule(
+        Rule("uncorrectable", "hardware", AT_ONCE),
+        "gpu_memory_error",
+        0.9,
+        ("ecc_dbe_count", "remapped_uncorrectable_count"),
+        _uncorrectable,
+    ),
+    "remap_failed": ReadingRule(
+        Rule("remap_failed", "hardware", TWICE), "gpu_memory_error", 0.9, ("remap_failed",), _remap_failed
+    ),
+    "nvlink_errors": ReadingRule(
+        Rule("nvlink_errors", "hardware", REPEATED), "nvlink_fault", 0.8, ("nvlink_error_count",), _nvlink_errors
+    ),
+    "pcie_replays": ReadingRule(
+        Rule("pcie_replays", "hardware", REPEATED), "pcie_degraded", 0.7, ("pcie_replay_count",), _pcie_replays
+    ),
+    "recovery": ReadingRule(
+        Rule("recovery", "hardware", TWICE), "unknown", 0.5, ("recovery_action",), _recovery_wanted
+    ),
+}
+
+
+def observations(tick: Deviation, rule: ReadingRule, holds: Mask) -> list[bool | None]:
+    """Per row whether the rule holds; None where nothing was read to judge it by."""
+    read = ~np.isnan(tick.raw[:, [RAW_AT[name] for name in rule.columns]])
+    return [bool(held) if any(row) else None for held, row in zip(holds, read, strict=True)]
+
+
+def reading_verdict(tick: Deviation, rule: ReadingRule, row: int) -> Verdict:
+    """The words for one row: what is read, and what the clock does meanwhile."""
+    said = [
+        f"{name} {int(value):#x}" if name == "clocks_event_reasons" else f"{name} {value:g}"
+        for name in rule.columns
+        if not np.isnan(value := float(tick.raw[row, RAW_AT[name]]))
+    ]
+    clock, centre = (float(table[row, COMPARED_AT["sm_clock_mhz"]]) for table in (tick.readings, tick.centre))
+    evidence = [Evidence(text=", ".join(said), metric=rule.columns[0])]
+    if clock < centre:
+        text = f"SM clock {clock:.0f} MHz, usually {centre:.0f} MHz"
+        evidence.append(Evidence(text=text, metric="sm_clock_mhz", value=clock, baseline=centre, unit="MHz"))
+    return Verdict(
+        cause=rule.cause,
+        confidence=rule.confidence,
+        score=1.0,
+        summary=f"{CAUSES[rule.cause].words} ({rule.rule.detector.replace('_', ' ')})",
+        evidence=tuple(evidence),
+    )
+
+
+def _raw(tick: Deviation, name: str) -> NDArray[np.float32]:
+    return tick.raw[:, RAW_AT[name]]
+
+
+def _bits(tick: Deviation, bits: int) -> Mask:
+    reasons = _raw(tick, "clocks_event_reasons")
+    out: Mask = np.where(reasons >= 0, reasons, 0).astype(np.int64) & bits != 0
+    return out
+
+
+def _grown(tick: Deviation, name: str) -> Mask:
+    return tick.grown[:, COUNTED.index(name)] > 0

@@ -1,0 +1,67 @@
+"""Exact scores of an isolation forest, a microsecond a row.
+
+scikit-learn's own scoring costs 3 ms a call however few rows it gets. Here every tree is a complete heap of depth 8
+(short branches padded), walked without branches: `i = 2 i + 1 + (x[feature] > threshold)`. Thresholds are float32,
+rounded down from scikit-learn's float64, which decides every float32 value alike. A row with a NaN has no score (NaN).
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+DEPTH = 8
+"""Levels of a tree: scikit-learn grows to log2(256) with its default 256 samples per tree."""
+
+INNER = 2**DEPTH - 1
+LEAVES = 2**DEPTH
+
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+
+_BLOCK = 32
+"""Rows walked together, so that a tree is in the cache once for all of them."""
+
+
+def depths(rows: Float32, feature: NDArray[np.uint8], threshold: Float32, leaf: Float32) -> Float64:
+    """Mean path length of each row over the trees: `rows` (n, features), `feature` and `threshold` (trees, INNER),
+    `leaf` (trees, LEAVES) holding depth plus the expected rest."""
+    out = np.empty(len(rows), dtype=np.float64)
+    _compiled()(np.ascontiguousarray(rows, dtype=np.float32), feature, threshold, leaf, out)
+    return out
+
+
+@cache
+def _compiled() -> Callable[..., None]:
+    """The machine code, made at the first call and cached on disk where some folder allows it (a read-only install
+    with a read-only home does not: then it is made in memory, about a second)."""
+    try:
+        compiled: Any = numba.njit(cache=True, nogil=True)(_walk)
+    except RuntimeError:
+        compiled = numba.njit(nogil=True)(_walk)
+    walk: Callable[..., None] = compiled
+    return walk
+
+
+def _walk(
+    rows: Float32, feature: NDArray[np.uint8], threshold: Float32, leaf: Float32, out: Float64
+) -> None:  # pragma: no cover - compiled
+    trees = feature.shape[0]
+    for start in range(0, rows.shape[0], _BLOCK):
+        stop = min(start + _BLOCK, rows.shape[0])
+        for r in range(start, stop):
+            out[r] = 0.0
+        for t in range(trees):
+            for r in range(start, stop):
+                i = 0
+                for _ in range(DEPTH):
+                    i = 2 * i + 1 + (rows[r, feature[t, i]] > threshold[t, i])
+                out[r] += leaf[t, i - INNER]
+        for r in range(start, stop):
+            out[r] /= trees
+            for k in range(rows.shape[1]):
+                if np.isnan(rows[r, k]):
+                    out[r] = np.nan
