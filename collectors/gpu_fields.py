@@ -182,17 +182,21 @@ class FieldReader:
         return [(field, scope) for field in choice.fields for scope in scopes]
 
     def _value(self, metric: FieldMetric, choices: list[list[Ask]], answers: dict[Ask, Value], now: float) -> Value:
+        # One loop and no lists: 21 metrics of every GPU pass here each second.
         for asks in choices:
-            present = [ask for ask in asks if answers[ask] != "unsupported"]
-            if not present:
-                continue
-            # Link by link: one link's reset must not hide in the growth of the others.
-            values = [self._scaled(metric, ask, answers[ask], now) for ask in present]
-            absent = [value for value in values if isinstance(value, str)]
-            return absent[0] if absent else sum(value for value in values if not isinstance(value, str))
+            total: float | None = None
+            absent = ""
+            for ask in asks:
+                value = answers[ask]
+                if metric.rate and not isinstance(value, str):
+                    # Link by link: one link's reset must not hide in the growth of the others.
+                    value = self._rates.rate(ask, int(value), now)
+                if not isinstance(value, str):
+                    total = (total or 0) + value * (metric.scale * 1024 if ask[0] in _KIB_FIELDS else metric.scale)
+                elif value != "unsupported":
+                    absent = absent or value
+            if absent:
+                return absent
+            if total is not None:
+                return total
         return "unsupported"
-
-    def _scaled(self, metric: FieldMetric, ask: Ask, value: Value, now: float) -> Value:
-        if metric.rate and not isinstance(value, str):
-            value = self._rates.rate(ask, int(value), now)
-        return value if isinstance(value, str) else value * metric.scale * (1024 if ask[0] in _KIB_FIELDS else 1)

@@ -49,21 +49,12 @@ class NvmlError(Exception):
 
 
 class Union_:
-    """The value of a field: the union's members all show the same number."""
+    """The value of a field: a union, of which NVML fills in the two unsigned members here."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("uiVal", "ullVal")
 
-    def __init__(self, raw: int) -> None:
-        self.raw = raw
-
-    @property
-    def dVal(self) -> float:
-        return float(self.raw)
-
-    def _integer(self) -> int:
-        return self.raw
-
-    uiVal = ulVal = ullVal = sllVal = siVal = usVal = property(_integer)
+    def __init__(self, number: int) -> None:
+        self.uiVal = self.ullVal = number
 
 
 class FieldValue:
@@ -269,7 +260,7 @@ class _Answers:
             self.values.append(value)
             if value.nvmlReturn != 0:
                 continue
-            value.value.raw = links if field == _LINK_COUNT else _CONSTANT.get(field, 0)
+            value.value = Union_(links if field == _LINK_COUNT else _CONSTANT.get(field, 0))
             if field in _CHANGING or field in (_SENT, _RECEIVED):
                 self._changing.append((value.value, field, links if field in _PER_LINK else 1))
             elif field == _RECEIVE_ERRORS and scope == min(NVLINK, links - 1):
@@ -278,7 +269,7 @@ class _Answers:
     def refresh(self, board: Board, gpu: int) -> None:
         fields = board.fields
         for union, field, parts in self._changing:
-            union.raw = fields[field][gpu] // parts
+            union.uiVal = union.ullVal = fields[field][gpu] // parts
 
 
 def _kind_and_code(field: int, scope: int, links: int) -> tuple[int, int]:
