@@ -23,7 +23,7 @@ NO_STREAM = "Streaming query is not supported"
 
 _CODE = re.compile(r"Code: (\d+)\. DB::Exception: ")
 _NAME = re.compile(r"\(([A-Z][A-Z0-9_]+)\)\.?\s*$")
-_VERSION = re.compile(r"\s*\(version [^)]*(?:\([^)]*\))?\)\.?")
+_VERSION = re.compile(r"\s*\(version (?:[^()]|\([^()]*\))*\)\.?")
 
 
 class ClickHouseError(Exception):

@@ -12,7 +12,7 @@ from storage.engine.errors import TOO_MANY_SIMULTANEOUS_QUERIES, ClickHouseError
 from storage.engine.request import Session
 from storage.engine.sessions import Sessions
 
-READERS, WRITERS = 8, 4
+READERS, WRITERS = 16, 4
 MOST = 100
 """Requests at a time, waiting ones included; one more is refused as ClickHouse refuses it (code 202)."""
 

@@ -94,7 +94,7 @@ class Server:
             text += more
             statement = outline(text)
         with spool(self._folder) as whole:
-            async with self._lanes.enter(call.session, read=statement.answers, name=call.query_id) as lane:
+            async with self._lanes.enter(call.session, read=statement.reads, name=call.query_id) as lane:
                 answer = await lane.do(run, lane.connection, Work(call, statement, text, body, lane.mark))
                 lane.on_close = answer.close
                 headers = self._headers(call.query_id, answer, call.answer_encoding)

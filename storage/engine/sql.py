@@ -9,7 +9,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from storage.engine.errors import ACCESS_DENIED, INTO_OUTFILE_NOT_ALLOWED, SYNTAX_ERROR, ClickHouseError
+from storage.engine.errors import (
+    ACCESS_DENIED,
+    INTO_OUTFILE_NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    SYNTAX_ERROR,
+    ClickHouseError,
+)
 
 _TOKEN = re.compile(
     rb"(?P<skip>\s++|--[^\n]*+|\#[\ !][^\n]*+|/\*.*?\*/)"
@@ -43,6 +49,11 @@ class Statement(msgspec.Struct, frozen=True):
     def answers(self) -> bool:
         """Whether it has a result, be it of no rows."""
         return self.keyword in _ANSWERING
+
+    @property
+    def reads(self) -> bool:
+        """Whether it only reads, and may take long: it must not hold up what writes or controls."""
+        return self.answers and self.keyword != "KILL"
 
     @property
     def streamable(self) -> bool:
@@ -109,21 +120,19 @@ def _forbid(previous: bytes, word: bytes) -> None:
 
 
 def _insert(text: bytes, tokens: Iterator[_Token]) -> Statement:
-    depth, previous, named, format_at = 0, b"INSERT", False, 0
+    depth, previous, named, format_at = 0, b"INSERT", False, -1
     for token, start, end, is_word in tokens:
         word = token.upper() if is_word else token
         depth += (token in (b"(", b"{")) - (token in (b")", b"}"))
         if depth == 0 and is_word and named and previous != b".":
-            if previous == b"FORMAT":
+            if previous == b"FORMAT" and format_at >= 0:
                 return Statement("INSERT", token.decode("ascii"), text[:format_at], _rows(text, end))
             if word == b"FORMAT":
                 format_at = start
             elif word == b"VALUES":
                 return Statement("INSERT", "Values", text[:start], end)
             elif word in (b"SELECT", b"WITH"):
-                for token, _, _, is_word in tokens:
-                    _forbid(previous, word := token.upper() if is_word else token)
-                    previous = word
+                _select(tokens)
                 return Statement("INSERT")
             elif previous == b"FROM" and word == b"INFILE":
                 raise ClickHouseError(ACCESS_DENIED, "FROM INFILE is not allowed: send the rows in the request's body")
@@ -131,6 +140,17 @@ def _insert(text: bytes, tokens: Iterator[_Token]) -> Statement:
         named = named or word not in (b"INTO", b"TABLE", b"FUNCTION")
         previous = word
     return Statement("INSERT")
+
+
+def _select(tokens: Iterator[_Token]) -> None:
+    previous = b""
+    for token, _, _, is_word in tokens:
+        word = token.upper() if is_word else token
+        _forbid(previous, word)
+        if previous == b"INPUT" and word == b"(":
+            # The engine takes such an INSERT, and stores nothing.
+            raise ClickHouseError(NOT_IMPLEMENTED, "Table function input is not supported: insert into a table first")
+        previous = word
 
 
 def _rows(text: bytes, end: int) -> int:
