@@ -72,6 +72,7 @@ class StreamArrival:
         self.size = size
         self.rounds = 0
         self.last_ms = 0
+        self.tick_ms = 0
         self.lateness = Past(size, warm_up)
         self.transfer = Past(1, warm_up)
         self._suspicion = Suspicion(size, LEAST_ROUNDS)
@@ -84,8 +85,9 @@ class StreamArrival:
         self._doubtful: deque[Floats | None] = deque(maxlen=12)
         self._first_ms = 0
 
-    def update(self, round_: Round) -> None:
+    def update(self, round_: Round, tick_ms: int) -> None:
         """Judge one round, and learn from it when it is usual."""
+        self.tick_ms = tick_ms
         e = round_.exec_us
         ordered = np.sort(e)
         heard = int(np.count_nonzero(~np.isnan(e)))

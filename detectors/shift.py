@@ -76,7 +76,7 @@ class ShiftWatch:
         self._score = 0
         self._open = False
         self._since = (0, 0)
-        self._seen = 0
+        self.seen = 0
         self._blamed = 0
         self._unlearned: deque[tuple[Floats, Floats]] = deque()
 
@@ -86,14 +86,14 @@ class ShiftWatch:
         """One step: own time per rank, the job's step time, and whether single ranks are blamed already."""
         self.own.grow(len(own))
         self._rows.append((step_us, own))
-        self._seen += 1
+        self.seen += 1
         if len(self._rows) < WINDOW // 2:
             return None
         steps = _trimmed(np.array([row[0] for row in self._rows])[:, None])
         size = len(own)
         owns = _trimmed(np.array([np.concatenate([r, np.full(size - len(r), np.nan)]) for _, r in self._rows]))
         self._blamed = WINDOW if blamed else max(self._blamed - 1, 0)
-        up = self._seen >= READY and self._up(float(steps[0]), owns)
+        up = self.seen >= READY and self._up(float(steps[0]), owns)
         if up and not self._score:
             self._since = (ts_ms, number)
         self.raised = up
@@ -120,7 +120,7 @@ class ShiftWatch:
             self._unlearned.clear()
             return
         self._unlearned.append((steps, owns))
-        if self._seen < READY or len(self._unlearned) > DELAY:
+        if self.seen < READY or len(self._unlearned) > DELAY:
             old_steps, old_owns = self._unlearned.popleft()
             self.own.grow(len(old_owns))
             self.steps.learn(old_steps)

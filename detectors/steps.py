@@ -76,13 +76,19 @@ class HeavyRank(NamedTuple):
 
 
 class StepState(NamedTuple):
-    """What the steps of a job say as of `step` (the newest judged one): steady culprits, ranks with more work, a shift."""
+    """What a job says as of `step` (the newest judged one): steady culprits, ranks with more work, a shift."""
 
     step: int
     ts_ms: int
     steady: frozenset[int]
     heavy: frozenset[int]
     shift: Shift | None
+
+    def says_more_than(self, before: "StepState | None") -> bool:
+        """Whether somebody is named here who was not before."""
+        old = before or StepState(0, 0, frozenset(), frozenset(), None)
+        shifted = self.shift is not None and (old.shift is None or self.shift.node != old.shift.node)
+        return shifted or bool(self.steady - old.steady or self.heavy - old.heavy)
 
 
 class _Pending:
@@ -102,6 +108,8 @@ class StepDetector:
         self.last_step: dict[int, int] = {}
         self.newest_ms = 0
         self.judged = 0
+        self.last_number: int | None = None
+        self.by_shape = False
         self.own = Past(0)
         self.blocked = Past(0)
         self.score = Past(0)
@@ -124,6 +132,7 @@ class StepDetector:
             if held is None:
                 held = self._pending[s.step] = _Pending(tick_ms)
             held.rows[s.rank] = s
+            self.by_shape = s.work != s.work and s.shape == s.shape
 
     def judge(self, tick_ms: int) -> Iterator[StepState]:
         """Judge the steps that all ranks have ended, or most of them at the deadline, in order."""
@@ -150,7 +159,7 @@ class StepDetector:
             part.grow(size)
         now = _columns(rows, size)
         ts_ms = max((row.end_ms for row in rows.values()), default=0) or tick_ms
-        self.newest_ms, self.judged = ts_ms, self.judged + 1
+        self.newest_ms, self.judged, self.last_number = ts_ms, self.judged + 1, number
         step_us = float(np.nanmedian(now["step"]))
         present = int(np.count_nonzero(~np.isnan(now["own"])))
         ready = self.own.learned >= READY and present > 0
@@ -222,6 +231,18 @@ class StepDetector:
             onset_step=int(self._suspicion.onset_mark[rank]),
             hits=int(self._suspicion.hits[rank]),
         )
+
+    def work_now(self) -> tuple[float, float]:
+        """How the newest step's work compares with each rank's past: the median ratio, and its spread over the ranks.
+        (NaN, NaN) where ranks report no work."""
+        if not self._recent:
+            return float("nan"), float("nan")
+        ratios = [row["work"] / self.work.centre[: len(row["work"])] for row in list(self._recent)[-LEAST_STEPS:]]
+        heard = [ratio[~np.isnan(ratio)] for ratio in ratios]
+        heard = [ratio for ratio in heard if len(ratio)]
+        if not heard:
+            return float("nan"), float("nan")
+        return float(np.median([np.median(r) for r in heard])), float(np.median([np.std(r) for r in heard]))
 
     def heavy_rank(self, rank: int) -> HeavyRank:
         """What the newest step says of one rank whose work rose."""

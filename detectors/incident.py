@@ -1,0 +1,253 @@
+"""One fault, one incident: verdicts that belong together, with hysteresis in event time.
+
+suspect -> confirmed -> recovering -> resolved. Alerts go out from confirmed on. Every revision says the whole
+incident; the id is that of the finding that opened it, so a replay tells the same story under the same names.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from detectors.incident_words import action, cause_of, culprits, evidence, leading, severity, sql, summary
+from detectors.relation import related, same_subject
+from detectors.state import unpack
+from schemas.event import Event
+from schemas.finding import Evidence, Finding, Subject
+from schemas.identity import incident_id
+from schemas.incident import Incident, IncidentState
+from schemas.inventory import Inventory
+
+CONFIRM_MS = 5_000
+"""A verdict that nothing else supports is confirmed when it has held for five seconds."""
+
+SURE = 0.8
+"""A verdict this confident is confirmed at once."""
+
+RECOVER_MS = 30_000
+"""An incident is over when all its verdicts have been closed for half a minute."""
+
+UNHEARD_MS = 600_000
+"""An open verdict without a heartbeat for ten minutes (60 missed ones) has lost its detector and counts as closed."""
+
+KEPT_MS = 3_600_000
+"""How long the findings of an incident that is over are remembered, so that a late repeat opens nothing."""
+
+MOST_KEPT = 10_000
+
+
+class _Held(msgspec.Struct, kw_only=True):
+    """One incident that is not over: its verdicts by id (newest word), and what was last said of it."""
+
+    version: Literal[1] = 1
+    findings: dict[str, Finding]
+    notes: list[Evidence] = []
+    opened_ms: int
+    quiet_since_ms: int | None = None
+    state: IncidentState = "suspect"
+    last: Incident | None = None
+
+
+class _Book(msgspec.Struct, kw_only=True):
+    version: Literal[1] = 1
+    now_ms: int = 0
+    over: dict[str, tuple[int, int]] = {}
+    racks: dict[str, str] = {}
+
+
+class IncidentBook:
+    """The incidents of one cluster. Time is the newest record's or `advance`d; it never goes back."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._book = _Book()
+        self._held: dict[str, _Held] = {}
+        self._of_finding: dict[str, str] = {}
+
+    def apply(self, record: Finding | Event | Inventory) -> list[Incident]:
+        """Take one record in; return the revisions it leads to (mostly none). A repeat leads to none.
+
+        Inventory is optional: it tells which rack a node is in.
+        """
+        if isinstance(record, Inventory):
+            if record.rack:
+                self._book.racks[record.node] = record.rack
+            return []
+        if isinstance(record, Event):
+            return self._note(record)
+        return self._finding(record)
+
+    def advance(self, ts_ms: int) -> list[Incident]:
+        """Let time pass: confirm what has held, resolve what is over."""
+        self._book.now_ms = max(self._book.now_ms, ts_ms)
+        now = self._book.now_ms
+        said: list[Incident] = []
+        for id_, held in list(self._held.items()):
+            for finding in held.findings.values():
+                if finding.state != "close" and now - finding.ts_ms > UNHEARD_MS:
+                    held.findings[finding.id] = msgspec.structs.replace(finding, state="close")
+            said += self._step(id_, held)
+        over = self._book.over
+        for finding_id in [f for f, (_, at) in over.items() if now - at > KEPT_MS]:
+            del over[finding_id]
+        while len(over) > MOST_KEPT:
+            del over[next(iter(over))]
+        return said
+
+    def open(self) -> tuple[Incident, ...]:
+        """The newest word on every incident that is not over."""
+        return tuple(held.last for held in self._held.values() if held.last is not None)
+
+    def state(self) -> dict[str, bytes]:
+        """One piece per incident by id, and "" for the rest."""
+        pieces = {id_: msgspec.msgpack.encode(held) for id_, held in self._held.items()}
+        return pieces | {"": msgspec.msgpack.encode(self._book)}
+
+    def restore(self, state: Mapping[str, bytes]) -> None:
+        """Continue from `state()`; raises detectors.state.StateError where a piece cannot be continued."""
+        self._book = unpack(state[""], _Book) if "" in state else _Book()
+        self._held = {id_: unpack(piece, _Held) for id_, piece in sorted(state.items()) if id_}
+        self._of_finding = {f: id_ for id_, held in self._held.items() for f in held.findings}
+
+    def _finding(self, finding: Finding) -> list[Incident]:
+        said = self.advance(finding.ts_ms)
+        id_ = self._of_finding.get(finding.id)
+        if id_ is not None:
+            held = self._held[id_]
+            if finding.revision <= held.findings[finding.id].revision:
+                return said
+            held.findings[finding.id] = finding
+            return said + self._step(id_, held)
+        known, _ = self._book.over.get(finding.id, (-1, 0))
+        if finding.revision <= known or finding.state == "close":
+            return said
+        self._book.over.pop(finding.id, None)
+        joined = [i for i, held in self._held.items() if self._belongs(finding, held)]
+        if not joined:
+            id_ = incident_id(self._cluster, finding.id)
+            held = self._held[id_] = _Held(findings={finding.id: finding}, opened_ms=self._book.now_ms)
+            self._of_finding[finding.id] = id_
+            return said + self._step(id_, held)
+        id_ = min(joined, key=lambda i: (self._held[i].opened_ms, i))
+        held = self._held[id_]
+        held.findings[finding.id] = finding
+        self._of_finding[finding.id] = id_
+        for other in sorted(set(joined) - {id_}):
+            said += self._merge(id_, other)
+        return said + self._step(id_, held)
+
+    def _belongs(self, finding: Finding, held: _Held) -> bool:
+        return any(related(finding, member, self._book.racks) for member in held.findings.values())
+
+    def _merge(self, into: str, other: str) -> list[Incident]:
+        """Two incidents turn out to be one: the younger is resolved and lives on in the older."""
+        held, gone = self._held[into], self._held.pop(other)
+        held.findings |= gone.findings
+        held.notes += [note for note in gone.notes if note not in held.notes]
+        self._of_finding |= dict.fromkeys(gone.findings, into)
+        assert gone.last is not None
+        return [
+            msgspec.structs.replace(
+                gone.last,
+                ts_ms=self._book.now_ms,
+                revision=gone.last.revision + 1,
+                change="resolve",
+                state="resolved",
+                resolved_ms=self._book.now_ms,
+                summary=f"part of {into}: {gone.last.summary}"[:300],
+            )
+        ]
+
+    def _note(self, event: Event) -> list[Incident]:
+        """An event of a GPU, rank or node that is in an incident is evidence there."""
+        said = self.advance(event.ts_ms)
+        if event.severity == "info":
+            return said
+        scope: Literal["gpu", "rank", "node"] = "gpu" if event.gpu else "node" if event.rank is None else "rank"
+        subject = Subject(scope=scope, job=event.job, rank=event.rank, node=event.node, gpu=event.gpu)
+        label = event.kind if event.code is None else f"{event.kind.upper()} {event.code}"
+        note = Evidence(text=f"{label} on {event.node}: {event.text or event.kind}"[:300], metric=event.kind)
+        for id_, held in list(self._held.items()):
+            about = any(same_subject(subject, f.subject) for f in held.findings.values() if f.state != "close")
+            if about and note.text not in {n.text for n in held.notes}:
+                held.notes = [*held.notes, note][-8:]
+                said += self._step(id_, held)
+        return said
+
+    def _step(self, id_: str, held: _Held) -> list[Incident]:
+        """Move one incident to the state that its verdicts give it; say so where something a reader sees changed."""
+        now = self._book.now_ms
+        findings = list(held.findings.values())
+        active = [f for f in findings if f.state != "close"]
+        if active:
+            held.quiet_since_ms = None
+            sure = max(f.confidence for f in active) >= SURE or len({f.detector for f in active}) > 1
+            if held.state == "recovering" or sure or now - held.opened_ms >= CONFIRM_MS:
+                was_confirmed = held.last is not None and held.last.state != "suspect"
+                held.state = "confirmed" if sure or now - held.opened_ms >= CONFIRM_MS or was_confirmed else "suspect"
+        elif held.quiet_since_ms is None:
+            held.quiet_since_ms, held.state = now, "recovering"
+        elif now - held.quiet_since_ms >= RECOVER_MS:
+            held.state = "resolved"
+        said = self._say(id_, held, findings)
+        if held.state == "resolved":
+            del self._held[id_]
+            for finding in findings:
+                self._of_finding.pop(finding.id, None)
+                self._book.over[finding.id] = (finding.revision, now)
+        return said
+
+    def _say(self, id_: str, held: _Held, findings: Sequence[Finding]) -> list[Incident]:
+        lead = leading(findings)
+        cause, confidence, runner_up = cause_of(lead, findings)
+        who = culprits(lead, findings)
+        last, now = held.last, self._book.now_ms
+        onset_ms = min(f.onset_ms for f in findings)
+        change: Literal["open", "update", "resolve"] = "open" if last is None else "update"
+        incident = Incident(
+            cluster=self._cluster,
+            ts_ms=now,
+            id=id_,
+            revision=last.revision + 1 if last else 0,
+            change="resolve" if held.state == "resolved" else change,
+            state=held.state,
+            kind=lead.kind,
+            scope=lead.subject.scope,
+            cause=cause,
+            confidence=confidence,
+            runner_up=runner_up if runner_up != cause else None,
+            severity=severity(lead, held.state != "suspect"),
+            job=lead.subject.job or next((f.subject.job for f in findings if f.subject.job), ""),
+            culprits=who,
+            victims=max(f.victims for f in findings),
+            slowdown=max((f.slowdown for f in findings if f.slowdown is not None), default=None),
+            onset_ms=onset_ms,
+            detected_ms=last.detected_ms if last else now,
+            resolved_ms=now if held.state == "resolved" else None,
+            onset_step=min((f.onset_step for f in findings if f.onset_step is not None), default=None),
+            detected_step=min((f.detected_step for f in findings if f.detected_step is not None), default=None),
+            summary=summary(lead, cause),
+            evidence=evidence(lead, findings, held.notes),
+            action=action(cause, lead.kind),
+            sql=sql(lead, who, onset_ms, now),
+            findings=tuple(sorted(held.findings)),
+        )
+        if last is not None and _seen(last) == _seen(incident):
+            return []
+        held.last = incident
+        return [incident]
+
+
+def _seen(incident: Incident) -> tuple[object, ...]:
+    """What a reader acts on: a change of anything else is no revision."""
+    return (
+        incident.state,
+        incident.kind,
+        incident.scope,
+        incident.cause,
+        incident.severity,
+        incident.culprits,
+        incident.victims,
+        incident.findings,
+        len(incident.evidence) if incident.state != "recovering" else 0,
+    )

@@ -1,0 +1,138 @@
+"""What an incident says: its leading verdict, cause, culprits, severity, one line, and where to look further."""
+
+from collections.abc import Sequence
+
+from schemas.causes import CAUSES, Cause, Kind
+from schemas.event import Severity
+from schemas.finding import Evidence, Finding, Subject
+
+RANK: dict[Kind, int] = {
+    "cooling": 7, "hang": 6, "straggler": 5, "slow_link": 5, "hardware": 4, "imbalance": 3, "degradation": 1,
+}  # fmt: skip
+"""Which kind leads: the cause of many before the effect, what stops a job before what slows it."""
+
+WIDTH = ("cluster", "rack", "job", "stage", "group", "node", "link", "rank", "gpu")
+
+SPECIFIC = 0.6
+"""A more specific verdict's cause replaces the leading one's from this confidence on."""
+
+VAGUE: frozenset[Cause] = frozenset({"unknown", "not_entered", "gpu_stuck", "process_gone", "gpu_degraded", "host_cpu"})
+"""Causes that a hardware verdict on the same subject explains better."""
+
+LOOK: dict[Kind, str] = {
+    "hang": "Look at the stack of the ranks named; restart the job without their node if they are stuck.",
+    "slow_link": "Compare the links of the named group's nodes; check their cables, ports and counters.",
+    "straggler": "Compare this rank with its peers; run a GEMM check on its GPU.",
+}
+"""What to do while the cause is unknown."""
+
+_MARGIN_MS = 300_000
+
+
+def leading(findings: Sequence[Finding]) -> Finding:
+    """The verdict that names the incident: by kind, then open before closed, then width, then confidence."""
+    return max(
+        findings,
+        key=lambda f: (
+            f.state != "close", RANK[f.kind], -WIDTH.index(f.subject.scope), f.confidence, -f.onset_ms, f.id,
+        ),
+    )  # fmt: skip
+
+
+def cause_of(lead: Finding, findings: Sequence[Finding]) -> tuple[Cause, float, Cause | None]:
+    """Cause, confidence and runner-up, the leading verdict's unless another one knows better."""
+    others = sorted((f for f in findings if f.id != lead.id), key=lambda f: (-f.confidence, f.id))
+    if lead.kind != "cooling" and lead.cause in VAGUE:
+        for other in others:
+            if other.cause not in VAGUE and other.confidence >= SPECIFIC and other.kind != "cooling":
+                runner_up = lead.cause if lead.cause != "unknown" else lead.runner_up
+                return other.cause, max(other.confidence, lead.confidence), runner_up
+    agree = [f.confidence for f in others if f.cause == lead.cause]
+    return lead.cause, max([lead.confidence, *agree]), lead.runner_up
+
+
+def culprits(lead: Finding, findings: Sequence[Finding]) -> tuple[Subject, ...]:
+    """Who is to blame: the subjects of the leading kind, each once, a node instead of its ranks. Nobody, where the
+    work itself is uneven or the whole job moved."""
+    subjects: list[Subject] = []
+    for f in sorted(findings, key=lambda f: (-f.score, f.onset_ms, f.id)):
+        same = f.kind == lead.kind and (f.state != "close" or lead.state == "close")
+        if same and f.subject.scope != "job" and f.subject not in subjects:
+            subjects.append(f.subject)
+    nodes = {s.node for s in subjects if s.scope == "node"}
+    if lead.subject.scope == "rack":
+        subjects = [lead.subject]
+    return tuple(s for s in subjects if s.scope in ("node", "rack") or s.node not in nodes)
+
+
+def severity(lead: Finding, confirmed: bool) -> Severity:
+    """Critical where a job stands or loses a fifth, hardware is lost or water leaks; what only the owner can balance
+    is for information."""
+    if lead.kind == "imbalance" or (lead.kind == "degradation" and lead.cause in ("workload_change", "unknown")):
+        return "info"
+    grave = lead.kind == "hang" or lead.cause in ("leak", "gpu_lost", "node_lost", "coolant_flow", "gpu_memory_error")
+    return "critical" if confirmed and (grave or (lead.slowdown or 1.0) >= 1.2) else "warning"
+
+
+def summary(lead: Finding, cause: Cause) -> str:
+    """What, where, impact and since when in one line, at most 300 characters."""
+    said = lead.summary or f"{lead.kind.replace('_', ' ')} of {lead.subject.label()}"
+    words = CAUSES[cause].words
+    if cause not in (lead.cause, "unknown") and words not in said:
+        said = f"{said}; {words}"
+    step = f" (step {lead.onset_step})" if lead.onset_step is not None else ""
+    job = f" in job {lead.subject.job}" if lead.subject.job and lead.subject.job not in said else ""
+    return f"{said}{job}, since {clock(lead.onset_ms)}{step}"[:300]
+
+
+def clock(ms: int) -> str:
+    """Time of day of a moment, UTC.
+
+    >>> clock(3_723_000)
+    '01:02:03 UTC'
+    """
+    seconds = ms // 1000 % 86_400
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
+
+
+def action(cause: Cause, kind: Kind) -> str:
+    """What to do next."""
+    return LOOK.get(kind, CAUSES[cause].action) if cause == "unknown" else CAUSES[cause].action
+
+
+def evidence(lead: Finding, findings: Sequence[Finding], notes: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """The leading verdict's facts first, then what others add, then events; each sentence once, at most twelve."""
+    out: dict[str, Evidence] = {}
+    for f in (lead, *sorted((f for f in findings if f.id != lead.id), key=lambda f: (-RANK[f.kind], f.onset_ms, f.id))):
+        for item in f.evidence[: 8 if f is lead else 2]:
+            out.setdefault(item.text, item)
+    for note in notes:
+        out.setdefault(note.text, note)
+    return tuple(out.values())[:12]
+
+
+def sql(lead: Finding, who: Sequence[Subject], from_ms: int, until_ms: int) -> str:
+    """The query that shows the evidence in ClickHouse, five minutes around it."""
+    begin, end = from_ms - _MARGIN_MS, until_ms + _MARGIN_MS
+    when = f"ts BETWEEN fromUnixTimestamp64Milli({max(begin, 0)}) AND fromUnixTimestamp64Milli({end})"
+    subject = who[0] if who else lead.subject
+    cluster = f"cluster = {_text(lead.cluster)}"
+    if lead.kind in ("straggler", "slow_link", "hang") and subject.job:
+        by_steps = lead.onset_step is not None and lead.kind == "straggler"
+        table = "steps" if by_steps else "collective_progress" if lead.kind == "hang" else "collective_operations"
+        order = "step, rank" if by_steps else "ts" if lead.kind == "hang" else "communicator, function, sn, rank"
+        return f"SELECT * FROM {table} WHERE {cluster} AND job = {_text(subject.job)} AND {when} ORDER BY {order}"
+    if subject.gpu:
+        return f"SELECT * FROM gpu_samples WHERE {cluster} AND gpu = {_text(subject.gpu)} AND {when} ORDER BY ts"
+    if subject.scope == "rack":
+        return f"SELECT * FROM loop_samples WHERE {cluster} AND rack = {_text(subject.rack)} AND {when} ORDER BY ts"
+    if subject.node:
+        return f"SELECT * FROM gpu_scores WHERE {cluster} AND node = {_text(subject.node)} AND {when} ORDER BY ts"
+    if subject.job:
+        return f"SELECT * FROM steps WHERE {cluster} AND job = {_text(subject.job)} AND {when} ORDER BY step, rank"
+    return f"SELECT * FROM findings WHERE {cluster} AND {when} ORDER BY ts"
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

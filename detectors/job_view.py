@@ -1,0 +1,107 @@
+"""What is known of a job's ranks: where they are, what their GPUs and hosts say now."""
+
+from detectors.cause import Witness
+from detectors.groups import Assembly
+from schemas.collective import CollectiveFrame
+from schemas.features import Features, GpuFeatures
+from schemas.finding import Evidence, Subject
+from schemas.step import StepFrame
+
+FRESH_MS = 30_000
+"""Features older than this say nothing about now."""
+
+MISSING_SHARE = 0.1
+MISSING_LEAST = 10
+"""A rank absent from more than a tenth of the groups, ten at least, is named with every verdict."""
+
+Place = tuple[str, int | str]
+"""Scope, and the rank, node or group: what stays when a GPU's name becomes known later."""
+
+
+class JobView:
+    """The newest facts of one job; `take` every record of it."""
+
+    def __init__(self, job: str) -> None:
+        self.job = job
+        self.node_of: dict[int, str] = {}
+        self.gpu_of: dict[int, str] = {}
+        self.gpus: dict[int, tuple[int, GpuFeatures]] = {}
+        self.hosts: dict[str, dict[str, float]] = {}
+
+    @property
+    def world(self) -> int:
+        """Ranks seen so far."""
+        return len(self.node_of)
+
+    def take(self, record: CollectiveFrame | StepFrame | Features) -> None:
+        """Note who is where."""
+        if isinstance(record, Features):
+            self.hosts[record.node] = record.host
+            for gpu in record.gpus:
+                if gpu.rank is not None:
+                    self.gpus[gpu.rank] = (record.ts_ms, gpu)
+                    self.node_of[gpu.rank], self.gpu_of[gpu.rank] = record.node, gpu.uuid
+            return
+        for member in record.communicators if isinstance(record, CollectiveFrame) else record.steps:
+            self.node_of[member.rank] = record.node
+            if member.gpu:
+                self.gpu_of[member.rank] = member.gpu
+
+    def ranks_on(self, node: str) -> tuple[int, ...]:
+        """The job's ranks on one node, in order."""
+        return tuple(sorted(rank for rank, where in self.node_of.items() if where == node))
+
+    def fresh(self, tick_ms: int) -> dict[int, GpuFeatures]:
+        """Features by rank that are not too old to say something about now."""
+        return {rank: gpu for rank, (ts_ms, gpu) in self.gpus.items() if tick_ms - ts_ms <= FRESH_MS}
+
+    def witness(self, rank: int) -> Witness:
+        """What may tell the cause of one slow rank."""
+        node, known = self.node_of.get(rank, ""), self.gpus.get(rank)
+        return Witness(gpu=known[1] if known else None, host=self.hosts.get(node, {}), hosts=self.other_hosts(node))
+
+    def other_hosts(self, node: str) -> list[dict[str, float]]:
+        """Host readings of the job's other nodes."""
+        return [host for name, host in self.hosts.items() if name != node]
+
+    def missing(self, assembly: Assembly) -> tuple[Evidence, ...]:
+        """Ranks that were absent from many groups: silence is no innocence."""
+        total = assembly.complete + assembly.incomplete
+        often = sorted(r for r, n in assembly.absent.items() if n > MISSING_SHARE * total)
+        if not often or total < MISSING_LEAST:
+            return ()
+        text = f"ranks {names(often)} were missing in more than a tenth of the collectives"
+        return (Evidence(text=text, metric="coverage", value=assembly.coverage()),)
+
+    def describe(self, place: Place) -> Subject:
+        """The subject at a place, as precisely as it is known now."""
+        scope, who = place
+        if isinstance(who, int):
+            node, gpu = self.node_of.get(who, ""), self.gpu_of.get(who, "")
+            if scope == "link":
+                return Subject(scope="link", job=self.job, rank=who, node=node, gpu=gpu, link=f"of rank {who}")
+            return Subject(scope="rank", job=self.job, rank=who, node=node, gpu=gpu)
+        if scope == "node":
+            return Subject(scope="node", job=self.job, node=who)
+        if scope == "group":
+            return Subject(scope="group", job=self.job, group=who)
+        return Subject(scope="job", job=self.job)
+
+
+def place_of(subject: Subject) -> Place:
+    """Where a subject is, whatever its GPU is called."""
+    if subject.scope in ("rank", "link") and subject.rank is not None:
+        return (subject.scope, subject.rank)
+    if subject.scope == "node":
+        return ("node", subject.node)
+    if subject.scope == "group":
+        return ("group", subject.group)
+    return WHOLE_JOB
+
+
+WHOLE_JOB: Place = ("job", "")
+
+
+def names(ranks: list[int] | tuple[int, ...]) -> str:
+    """Some numbers in words: "3, 4, 5 ..."."""
+    return ", ".join(str(rank) for rank in ranks[:8]) + (" ..." if len(ranks) > 8 else "")

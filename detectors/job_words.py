@@ -1,0 +1,140 @@
+"""The sentences of a job's verdicts: what moved, against which past and peers, by how much."""
+
+from detectors.blame import LateRank, SlowLinks
+from detectors.cause import Verdict as CauseVerdict
+from detectors.progress import Standstill
+from detectors.shift import Shift
+from detectors.steps import HeavyRank, StepCulprit
+from schemas.causes import CAUSES
+from schemas.finding import Evidence, Subject
+
+
+def arrival_evidence(late: LateRank) -> Evidence:
+    """The argmin rule's word on one rank."""
+    peers = late.group.size - 1
+    return Evidence(
+        text=(
+            f"rank {late.rank} came last to {late.hits} {late.stream.function} of {late.group.label()}, "
+            f"{_ms(late.delay_us)} later than in its own past; {peers} peers waited"
+        ),
+        metric="exec_time_us",
+        value=late.delay_us,
+        baseline=0.0,
+        unit="us",
+    )
+
+
+def step_evidence(c: StepCulprit) -> tuple[Evidence, Evidence]:
+    """The two sides of the two-sided rule."""
+    own = Evidence(
+        text=f"rank {c.rank} spends {_ms(c.self_us)} a step by itself, usually {_ms(c.self_past_us)}",
+        metric="self_us",
+        value=c.self_us,
+        baseline=c.self_past_us,
+        unit="us",
+    )
+    peers = Evidence(
+        text=(
+            f"its peers wait {_ms(c.excess_us)} more for it in each step; "
+            f"the step takes {_ms(c.step_us)}, usually {_ms(c.step_past_us)}"
+        ),
+        metric="step_us",
+        value=c.step_us,
+        baseline=c.step_past_us,
+        peers=c.peers_wait_us,
+        unit="us",
+    )
+    return own, peers
+
+
+def heavy_evidence(h: HeavyRank, what: str) -> tuple[Evidence, Evidence]:
+    """Work of one rank up, and the job slower with it."""
+    return (
+        Evidence(
+            text=f"rank {h.rank} has {what} {h.work:g} a step, usually {h.work_past:g}; its peers' did not change",
+            metric="work",
+            value=h.work,
+            baseline=h.work_past,
+        ),
+        Evidence(
+            text=f"the step takes {_ms(h.step_us)}, usually {_ms(h.step_past_us)}",
+            metric="step_us",
+            value=h.step_us,
+            baseline=h.step_past_us,
+            unit="us",
+        ),
+    )
+
+
+def shift_evidence(s: Shift, world: int) -> tuple[Evidence, ...]:
+    """A job slower as a whole, and whose own time rose with it."""
+    step = Evidence(
+        text=f"the step takes {_ms(s.step_us)} on average, usually {_ms(s.step_past_us)}",
+        metric="step_us",
+        value=s.step_us,
+        baseline=s.step_past_us,
+        unit="us",
+    )
+    own = Evidence(
+        text=(
+            f"{s.moved} of {world} ranks spend more time by themselves "
+            f"({_ms(s.own_us)} a step at the median, usually {_ms(s.own_past_us)}), and no single one is waited for"
+        ),
+        metric="self_us",
+        value=s.own_us,
+        baseline=s.own_past_us,
+        unit="us",
+    )
+    return (step, own) if s.moved else (step,)
+
+
+def slow_evidence(slow: SlowLinks) -> tuple[Evidence, ...]:
+    """The transfer itself is slow: T up, spread flat."""
+    stream, says = slow.worst
+    group = next(g for g in slow.groups if g.id == stream.communicator)
+    rise = says.t_us / says.t_past_us
+    first = Evidence(
+        text=(
+            f"{stream.function} on {group.label()} takes {_ms(says.t_us)} from the last arrival on, usually "
+            f"{_ms(says.t_past_us)} ({rise:.1f} times); nobody is late (spread {_ms(says.spread_us)})"
+        ),
+        metric="exec_time_us",
+        value=says.t_us,
+        baseline=says.t_past_us,
+        unit="us",
+    )
+    others = f"{slow.fast_peers} other groups between nodes are as fast as usual" if slow.fast_peers else ""
+    second = f"{len(slow.groups)} groups are slow" + (f", {others}" if others else "")
+    return first, Evidence(text=second, value=float(len(slow.groups)))
+
+
+def hang_evidence(s: Standstill) -> Evidence:
+    """Which collective everybody is in, and for how long nothing has finished."""
+    name, function, sn = s.last
+    return Evidence(
+        text=(
+            f"no rank has finished a collective for {s.deadline_ms / 1000:.0f} s, far above the job's rhythm; "
+            f"the last one was {function} number {sn} of {name}"
+        ),
+        metric="last_sn",
+        value=float(sn),
+    )
+
+
+HANG_WORDS = {
+    "not_entered": "has not entered the collective that its peers wait in",
+    "stuck": "does not get out of the collective",
+    "gone": "is gone while its peers wait",
+    "unknown": "stands still; who is waited for is not visible",
+}
+
+
+def straggler_summary(who: Subject, cause: CauseVerdict, victims: int, slowdown: float | None, delay_us: float) -> str:
+    """One line for a pager."""
+    slower = f", job {slowdown:.2f} times slower" if slowdown is not None and slowdown >= 1.005 else ""
+    why = f": {CAUSES[cause.cause].words}" if cause.cause != "unknown" else ""
+    return f"{who.label()} holds up {victims} ranks by {_ms(delay_us)} a step{slower}{why}"
+
+
+def _ms(us: float) -> str:
+    return f"{us / 1000:.{1 if us >= 10_000 else 2}f} ms"

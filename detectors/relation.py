@@ -1,0 +1,54 @@
+"""Which verdicts are about one fault.
+
+By subject: the same GPU, the same rank of a job, a node and what is on it. By effect: a hang explains everything slow
+in its job, a culprit explains that its job is slow, a rack's cooling explains the heat of its GPUs.
+"""
+
+from collections.abc import Mapping
+
+from schemas.finding import Finding, Subject
+
+SLOW = ("straggler", "slow_link", "imbalance", "degradation")
+
+HEAT = ("thermal_throttle", "coolant_temperature", "coolant_flow", "pump_fan", "leak")
+
+
+def related(a: Finding, b: Finding, rack_of: Mapping[str, str]) -> bool:
+    """Whether two open verdicts belong to one incident. Symmetric. `rack_of` maps nodes to racks where known."""
+    return same_subject(a.subject, b.subject) or _explains(a, b, rack_of) or _explains(b, a, rack_of)
+
+
+def same_subject(a: Subject, b: Subject) -> bool:
+    """The same thing, or one is the node that the other is on. A link, group or job alone is no place to meet."""
+    if a.gpu and a.gpu == b.gpu:
+        return True
+    if a.scope == b.scope == "rank" or {a.scope, b.scope} == {"rank", "link"}:
+        return bool(a.job) and a.job == b.job and a.rank == b.rank
+    if "node" in (a.scope, b.scope):
+        return bool(a.node) and a.node == b.node and not (a.job and b.job and a.job != b.job)
+    if a.scope != b.scope:
+        return False
+    return {
+        "rack": bool(a.rack) and a.rack == b.rack,
+        "link": bool(a.link) and (a.link, a.node, a.job) == (b.link, b.node, b.job),
+        "group": (a.group, a.job) == (b.group, b.job),
+        "job": bool(a.job) and a.job == b.job,
+        "cluster": a.group == b.group,
+    }.get(a.scope, False)
+
+
+def _explains(a: Finding, b: Finding, rack_of: Mapping[str, str]) -> bool:
+    """Whether `a` is why `b` was said."""
+    same_job = bool(a.subject.job) and a.subject.job == b.subject.job
+    if same_job and a.kind == "hang" and b.kind in SLOW:
+        return True
+    if same_job and a.kind in ("straggler", "slow_link") and b.kind == "degradation" and b.subject.scope == "job":
+        return True
+    if a.kind == "cooling" and a.subject.rack and b.cause in HEAT:
+        return a.subject.rack in (b.subject.rack, rack(b.subject.node, rack_of))
+    return False
+
+
+def rack(node: str, rack_of: Mapping[str, str]) -> str:
+    """The rack of a node: from inventory, else a name like "r03-t07" tells it; "" where nothing does."""
+    return rack_of.get(node) or (node.partition("-")[0] if "-" in node else "")
