@@ -1,4 +1,4 @@
-"""The simulated fleet with the real agents' cores on it, sent to a broker at any speed that everybody can follow."""
+"""The simulated fleet with the real agents' cores on it: fakes at the seams of the hardware, the rest unchanged."""
 
 from pathlib import Path
 from typing import cast

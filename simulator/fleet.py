@@ -23,7 +23,7 @@ from simulator.physics import Physics
 from simulator.settings import FleetSettings
 from simulator.steps import StepWriter
 from simulator.target import Site, Truth, resolve
-from simulator.topology import GPUS_PER_TRAY, Topology
+from simulator.topology import Topology
 
 TICK_MS = 1000
 
@@ -123,7 +123,7 @@ class SimulatedFleet:
             self._by_gpu(tick.computing.astype(np.float64)) > 0,
             self._by_gpu(tick.steps),
         )
-        self._hosts.advance(TICK_MS / 1000, effects, self._member[::GPUS_PER_TRAY].astype(np.float64))
+        self._hosts.advance(TICK_MS / 1000, effects)
         self.racks.update(self._physics, effects)
         self._board.update(self._physics, effects)
         self._write(tick, effects, began_s)

@@ -6,7 +6,7 @@ busy (data loading), an idle one's hardly.
 
 import numpy as np
 
-from simulator.effects import Effects, Floats
+from simulator.effects import Effects
 from simulator.environment import environment
 from simulator.nvml import FOREIGN_PID
 from simulator.topology import GPUS_PER_TRAY, Topology
@@ -20,38 +20,59 @@ BOOTED_S = 1_000_000
 
 
 class Hosts:
-    """The state of all nodes; text is made only when a file is read."""
+    """The state of all nodes, and the text of their files as of the last tick."""
 
     def __init__(self, topology: Topology, cluster: str, rng: np.random.Generator) -> None:
         n = len(topology.nodes)
+        self._training = np.zeros(n)
+        self._training[topology.node_of_gpu[topology.gpu_of_rank]] = 1.0
+        self._own = 0.01 + 0.12 * self._training
         self._topology, self._cluster, self._rng = topology, cluster, rng
-        self._cpu = np.zeros(n)
         self._busy_ticks = np.full(n, 0.1 * BOOTED_S * TICKS * CORES)
         self._all_ticks = np.full(n, 1.0 * BOOTED_S * TICKS * CORES)
         self._disk_ms = np.full(n, 0.02 * BOOTED_S * 1000)
-        self._load = np.full(n, 1.0)
+        self._load = self._own * CORES
         self._pressure = np.zeros((3, n))
-        self._available = np.full(n, 0.9)
+        self._files: dict[str, list[str]] = {}
         self._gone = np.zeros(topology.gpu_count, dtype=bool)
         self._foreign = np.zeros(topology.gpu_count, dtype=bool)
 
-    def advance(self, seconds: float, effects: Effects, training: Floats) -> None:
-        """One tick; `training` (nodes,) is 1 where a node works for the job."""
-        rng, n = self._rng, len(training)
-        own = 0.01 + 0.12 * training
-        self._cpu = np.clip((own + effects.cpu_load) * rng.normal(1, 0.03, n), 0, 1)
-        self._busy_ticks += np.rint(self._cpu * seconds * TICKS * CORES)
+    def advance(self, seconds: float, effects: Effects) -> None:
+        """One tick."""
+        rng, training, n = self._rng, self._training, len(self._training)
+        cpu = np.clip((self._own + effects.cpu_load) * rng.normal(1, 0.03, n), 0, 1)
+        self._busy_ticks += np.rint(cpu * seconds * TICKS * CORES)
         self._all_ticks += np.rint(seconds * TICKS * CORES)
         disk = np.clip((0.01 + 0.06 * training) * rng.uniform(0.5, 1.5, n) + effects.io_load, 0, 1)
         self._disk_ms += np.rint(disk * seconds * 1000)
-        wanted = self._cpu * CORES * (1 + 1.5 * effects.cpu_load)
+        wanted = cpu * CORES * (1 + 1.5 * effects.cpu_load)
         self._load += (wanted - self._load) * (1 - np.exp(-seconds / 60))
-        self._runnable = np.maximum(np.rint(wanted), 1)
+        runnable = np.maximum(np.rint(wanted), 1)
         # Shares of time in which somebody waits: the kernel averages them over ten seconds.
         now = 100 * np.array([0.7 * effects.cpu_load**2, 0.5 * effects.memory_taken**2, 0.6 * effects.io_load**2])
         self._pressure += (now + rng.uniform(0, 0.4, (3, n)) - self._pressure) * (1 - np.exp(-seconds / 10))
-        self._available = 0.94 - 0.22 * training - 0.72 * effects.memory_taken
+        available = 0.94 - 0.22 * training - 0.72 * effects.memory_taken
         self._gone, self._foreign = effects.gone | effects.lost, effects.foreign
+        self._files = {
+            "stat": [
+                f"cpu  {busy:.0f} 0 0 {everything - busy:.0f} 0 0 0 0 0 0\n"
+                for busy, everything in zip(self._busy_ticks.tolist(), self._all_ticks.tolist(), strict=True)
+            ],
+            "loadavg": [
+                f"{load:.2f} {load:.2f} {load:.2f} {runnable:.0f}/2210 90210\n"
+                for load, runnable in zip(self._load.tolist(), runnable.tolist(), strict=True)
+            ],
+            "meminfo": [
+                f"MemTotal: {MEMORY_KIB} kB\nMemAvailable: {MEMORY_KIB * share:.0f} kB\n"
+                for share in available.tolist()
+            ],
+            "diskstats": [f" 259 0 nvme0n1 1 0 8 1 2 0 16 2 0 {ms:.0f} 3\n" for ms in self._disk_ms.tolist()],
+        } | {
+            f"pressure/{kind}": [
+                f"some avg10={value:.2f} avg60={value:.2f} avg300={value:.2f} total=1\n" for value in values
+            ]
+            for kind, values in zip(("cpu", "memory", "io"), self._pressure.tolist(), strict=True)
+        }
 
     def proc(self, node: int) -> "Proc":
         """/proc of one node."""
@@ -59,23 +80,11 @@ class Hosts:
 
     def read(self, node: int, path: str) -> bytes:
         """One file's bytes; FileNotFoundError where there is none."""
-        match path.split("/"):
-            case ["stat"]:
-                busy, everything = int(self._busy_ticks[node]), int(self._all_ticks[node])
-                return f"cpu  {busy} 0 0 {everything - busy} 0 0 0 0 0 0\n".encode()
-            case ["loadavg"]:
-                load = self._load[node]
-                return f"{load:.2f} {load:.2f} {load:.2f} {int(self._runnable[node])}/2210 90210\n".encode()
-            case ["meminfo"]:
-                available = int(MEMORY_KIB * self._available[node])
-                return f"MemTotal: {MEMORY_KIB} kB\nMemAvailable: {available} kB\n".encode()
-            case ["diskstats"]:
-                return f" 259 0 nvme0n1 1 0 8 1 2 0 16 2 0 {int(self._disk_ms[node])} 3\n".encode()
-            case ["pressure", ("cpu" | "memory" | "io") as kind]:
-                value = self._pressure[("cpu", "memory", "io").index(kind), node]
-                return f"some avg10={value:.2f} avg60={value:.2f} avg300={value:.2f} total=1\n".encode()
-            case [pid, ("stat" | "environ") as name] if pid.isdecimal():
-                return self._process(node, int(pid), name)
+        if (texts := self._files.get(path)) is not None:
+            return texts[node].encode()
+        pid, _, name = path.partition("/")
+        if pid.isdecimal() and name in ("stat", "environ"):
+            return self._process(node, int(pid), name)
         raise FileNotFoundError(path)
 
     def _process(self, node: int, pid: int, name: str) -> bytes:
