@@ -14,11 +14,9 @@ def ticks(clock: Clock, interval_s: float, stopped: Callable[[], bool], late: Ca
     step_ms = max(1, round(1000 * interval_s))
     last_ms = clock.now_ms() // step_ms * step_ms
     while not stopped():
-        now_ms = clock.now_ms()
-        clock.sleep((step_ms - now_ms % step_ms) / 1000)
-        woken_ms = clock.now_ms()
         # A sleep may end a hair early; that belongs to the tick it was meant for.
-        tick_ms = (woken_ms + EARLY_MS) // step_ms * step_ms
+        clock.sleep((step_ms + EARLY_MS - (clock.now_ms() + EARLY_MS) % step_ms) / 1000)
+        tick_ms = (clock.now_ms() + EARLY_MS) // step_ms * step_ms
         if tick_ms == last_ms:
             continue
         missed = (tick_ms - last_ms) // step_ms - 1
