@@ -44,13 +44,23 @@ Act = Callable[[Effects, Site, Moment], None]
 
 
 class Fault(NamedTuple):
-    """One cause: its `scope`, its usual `severity` and what that number means, seconds until it is fully there."""
+    """One cause: its `scope`, its usual `severity` and what that number means, seconds until it is fully there.
+
+    Most severities are a `ratio` to health (1.3: a third slower); a person may give the part instead (0.3).
+    """
 
     scope: Scope
     severity: float
     meaning: str
     ramp_s: float
     act: Act
+    ratio: bool = True
+
+    def severity_of(self, given: float | None) -> float:
+        """The severity to act with, `given` by a person or None."""
+        if given is None:
+            return self.severity
+        return 1 + given if self.ratio and given <= 1 else given
 
 
 def _gpu_degraded(e: Effects, site: Site, m: Moment) -> None:
@@ -250,7 +260,9 @@ FAULTS: dict[Cause, Fault] = {
     "memory_bandwidth": Fault("rank", 1.35, _SLOW, 10, _memory_bandwidth),
     "thermal_throttle": Fault("rank", 1.25, "clock lost, as a ratio", 15, _thermal_throttle),
     "power_brake": Fault("rank", 1.5, "clock lost, as a ratio", 0, _power_brake),
-    "gpu_memory_error": Fault("rank", 1.0, "correctable errors, relative to 4 a second", 0, _gpu_memory_error),
+    "gpu_memory_error": Fault(
+        "rank", 1.0, "correctable errors, relative to 4 a second", 0, _gpu_memory_error, ratio=False
+    ),
     "gpu_lost": Fault("rank", 1.0, _NONE, 0, _gpu_lost),
     "pcie_degraded": Fault("rank", 1.25, _SLOW, 0, _pcie_degraded),
     "nvlink_fault": Fault("rank", 4.0, _LINK, 0, _nvlink_fault),
@@ -274,10 +286,10 @@ FAULTS: dict[Cause, Fault] = {
     "transport_stalled": Fault("link", 1.0, _NONE, 0, _transport_stalled),
     "leak": Fault("node", 1.0, _NONE, 0, _leak),
     "coolant_flow": Fault("rack", 3.0, "flow lost, as a ratio", 15, _coolant_flow),
-    "coolant_temperature": Fault("rack", 20.0, "kelvin added to the supply", 30, _coolant_temperature),
+    "coolant_temperature": Fault("rack", 20.0, "kelvin added to the supply", 30, _coolant_temperature, ratio=False),
     "pump_fan": Fault("rack", 1.8, "flow lost, as a ratio", 5, _pump_fan),
     "sensor_fault": Fault("rank", 1.0, _NONE, 0, _sensor_fault),
-    "clock_wrong": Fault("node", 120.0, "seconds ahead", 0, _clock_wrong),
+    "clock_wrong": Fault("node", 120.0, "seconds ahead", 0, _clock_wrong, ratio=False),
     "pipeline": Fault("cluster", 1.0, _NONE, 0, _pipeline),
 }
 

@@ -191,5 +191,4 @@ def _put_in(settings: FleetSettings, topology: Topology, start_ms: int) -> tuple
     cause, fault = known[settings.fault]
     onset_ms = start_ms + round(settings.onset_s * 1000)
     site, truth = resolve(topology, cause, fault.scope, settings.target, onset_ms)
-    severity = fault.severity if settings.severity is None else settings.severity
-    return PutIn(fault, severity, site), truth
+    return PutIn(fault, fault.severity_of(settings.severity), site), truth

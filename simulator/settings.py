@@ -25,7 +25,9 @@ class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: Annotated[
         str, Meta(description="Where: a rank, or a node, rack or link where the cause has that scope; else by the seed")
     ] = ""
-    severity: Annotated[Positive | None, Meta(description="How hard; what it means depends on the cause")] = None
+    severity: Annotated[
+        Positive | None, Meta(description="How hard: 1.3, or 0.3, is a third slower; see --list-faults")
+    ] = None
     onset_s: Annotated[float, Meta(ge=0, description="Simulated seconds before the fault begins")] = 60.0
     duration_s: Annotated[Positive | None, Meta(description="Simulated seconds the fault lasts; else for ever")] = None
     step_s: Annotated[float, Meta(ge=0.05, le=60, description="Seconds of a healthy training step")] = 0.96

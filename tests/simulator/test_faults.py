@@ -414,6 +414,12 @@ def test_severity_scales_the_damage() -> None:
     assert 1.3 < bad / mild < 2.0
 
 
+def test_a_severity_may_be_given_as_the_part_that_is_lost() -> None:
+    assert FAULTS["gpu_degraded"].severity_of(0.3) == FAULTS["gpu_degraded"].severity_of(1.3) == 1.3
+    assert FAULTS["gpu_degraded"].severity_of(None) == FAULTS["gpu_degraded"].severity
+    assert FAULTS["clock_wrong"].severity_of(0.5) == 0.5
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
