@@ -104,7 +104,8 @@ class Agent:
         except WireError as error:
             self._counters.add("errors", 1, error.reason)
             self._brake.bad(error.reason)
-            return (Step((token,), (self._letter(token, error.reason, error.detail, payload),)),)
+            letter = self._letter(self._settings.cluster, token, error.reason, error.detail, payload)
+            return (Step((token,), (letter,)),)
         self._brake.good()
         return partition.take(record, token, self.lag_s)
 
@@ -202,9 +203,9 @@ class Agent:
         self._counters.add("dropped", count, "retention")
 
     def _detector_failed(self, token: Token, record: Record, reason: str, detail: str) -> DeadLetter:
-        return self._letter(token, reason, detail, encode(record))
+        return self._letter(record.cluster, token, reason, detail, encode(record))
 
-    def _letter(self, token: Token, reason: str, detail: str, payload: bytes) -> DeadLetter:
+    def _letter(self, cluster: str, token: Token, reason: str, detail: str, payload: bytes) -> DeadLetter:
         origin = (token.topic, token.partition, token.offset)
         self._counters.add("dropped", 1, reason)
-        return dead_letter(self._settings.cluster, PROCESS, origin, reason, detail, payload, self._clock.now_ms())
+        return dead_letter(cluster, PROCESS, origin, reason, detail, payload, self._clock.now_ms())

@@ -12,8 +12,6 @@ because its instance id is fixed (static membership)."""
 
 
 class _App(faust.App):
-    logger = faust.App.logger
-
     async def on_first_start(self) -> None:
         """Faust makes folders for tables here; ours are in memory."""
 
@@ -29,7 +27,8 @@ def create_app(settings: WorkerSettings) -> faust.App:
         broker_session_timeout=SESSION_S,
         broker_heartbeat_interval=SESSION_S / 4,
         broker_commit_interval=settings.commit_interval_s,
-        consumer_group_instance_id=instance(settings),
+        # The embedded broker knows no static membership; without it a worker that stops says so and is gone at once.
+        consumer_group_instance_id=None if settings.broker_embedded else instance(settings),
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=4 << 20,
         producer_compression_type="lz4",

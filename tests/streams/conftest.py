@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from stream_stage import Stage
 
+from runtime.broker import EmbeddedBroker
 from runtime.settings import Connection
 
 
@@ -29,3 +30,18 @@ def kafka_stage(kafka: Connection, unique: Callable[[str], str]) -> Iterator[Sta
     built = Stage(kafka, unique("stage"))
     yield built
     built.close()
+
+
+@pytest.fixture(scope="module")
+def _busy() -> Iterator[Stage]:
+    with EmbeddedBroker() as broker:
+        built = Stage(broker.connection(), "busy")
+        built.worker()
+        yield built
+        built.close()
+
+
+@pytest.fixture
+def busy_stage(_busy: Stage, unique: Callable[[str], str]) -> Stage:
+    """A cluster of one's own on an embedded broker where a worker runs already."""
+    return _busy.beside(unique("cluster"))

@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,9 +17,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from stand_in import plan
 
-from runtime.errors import UserError
 from runtime.health import Counters
-from runtime.kafka import Offsets, Producer, create_topics, read_topic
+from runtime.kafka import Consumer, Message, Offsets, Partition, Producer, create_topics
 from runtime.settings import Connection
 from schemas import NodeFrame, Record, StepFrame
 from schemas.codec import WireError, decode
@@ -30,6 +30,7 @@ from streams.worker import Plan
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 4
+READ = ("node-frames", "events", "collectives", "steps", "features", "findings")
 START_MS = 1_700_000_000_000
 R = TypeVar("R", bound=Record)
 
@@ -47,11 +48,20 @@ class Stage:
         )
         self.cluster = name
         self.producer = Producer(connection, name, Counters())
+        self._offsets = Offsets(connection)
+        self._readers: dict[str, Consumer] = {}
+        self._read: dict[str, list[Record]] = {}
         self._stops: list[Callable[[], None]] = []
         self._workers: list[ThreadWorker] = []
         create_topics(connection, PARTITIONS, 1, compacted=changelog_topics(name))
         if not connection.broker_embedded:
             self._start_at_the_end()
+
+    def beside(self, cluster: str) -> "Stage":
+        """Another cluster with the same worker."""
+        other = copy(self)
+        other.cluster = cluster
+        return other
 
     def feed(self, *records: Record) -> None:
         for record in records:
@@ -78,19 +88,15 @@ class Stage:
 
     def seen(self, cls: type[R]) -> list[R]:
         """All records of this class that are on its topic, of this test's cluster."""
-        try:
-            messages = list(read_topic(self.settings, cls.topic))
-        except UserError:  # nobody has sent anything there yet
-            return []
-        records = []
-        for message in messages:
-            try:
-                record = decode(message.value)
-            except WireError:
-                continue
-            if isinstance(record, cls) and record.cluster == self.cluster:
-                records.append(record)
-        return records
+        topic = cls.topic
+        if topic not in self._readers:
+            if not self._offsets.partitions([topic]):  # nobody has sent anything there yet
+                return []
+            self._readers[topic] = Consumer(self.settings, None, (topic,), None)
+            self._read[topic] = []
+        while messages := self._readers[topic].poll(1000, 0.1):
+            self._read[topic] += [record for message in messages if (record := _record(message)) is not None]
+        return [one for one in self._read[topic] if isinstance(one, cls) and one.cluster == self.cluster]
 
     def until(self, cls: type[R], enough: Callable[[list[R]], bool], timeout_s: float = 30.0) -> list[R]:
         """What is seen once it is enough."""
@@ -100,46 +106,60 @@ class Stage:
                 if worker.failure is not None:
                     raise worker.failure
             assert time.monotonic() < deadline, f"only {len(seen)} {cls.__name__} within {timeout_s} s: {seen[-3:]}"
-            time.sleep(0.1)
         return seen
 
     def committed(self) -> dict[str, int]:
-        """The group's position in every topic, over its partitions."""
-        offsets = Offsets(self.settings)
-        try:
-            partitions = offsets.partitions(["node-frames", "events", "collectives", "steps", "features", "findings"])
-            totals: dict[str, int] = {}
-            for partition, position in offsets.committed(self.settings.group, partitions).items():
-                totals[partition.topic] = totals.get(partition.topic, 0) + position
-            return totals
-        finally:
-            offsets.close()
+        """The group's positions of each topic, summed over its partitions."""
+        partitions = self._offsets.partitions(READ)
+        return _by_topic(self._offsets.committed(self.settings.group, partitions))
+
+    def eventually(self, true: Callable[[], bool], timeout_s: float = 30.0) -> None:
+        """Return when it is true."""
+        deadline = time.monotonic() + timeout_s
+        while not true():
+            assert time.monotonic() < deadline, f"not true within {timeout_s} s"
+            time.sleep(0.1)
+
+    def reached_the_end(self, *topics: str) -> None:
+        """Return when all that is on these topics now is committed."""
+        ends = self.ends()
+        self.eventually(lambda: all(self.committed().get(topic, 0) >= ends[topic] for topic in topics))
 
     def ends(self) -> dict[str, int]:
-        offsets = Offsets(self.settings)
-        try:
-            totals: dict[str, int] = {}
-            for partition, end in offsets.ends(offsets.partitions(["node-frames", "findings"])).items():
-                totals[partition.topic] = totals.get(partition.topic, 0) + end
-            return totals
-        finally:
-            offsets.close()
+        """The ends of each topic, summed over its partitions."""
+        return _by_topic(self._offsets.ends(self._offsets.partitions(READ)))
 
     def close(self) -> None:
         for stop in self._stops:
             stop()
         self.producer.close(5)
+        self._offsets.close()
+        for reader in self._readers.values():
+            reader.close()
 
     def _start_at_the_end(self) -> None:
         consumer = KafkaConsumer(
             bootstrap_servers=self.settings.broker, group_id=self.settings.group, enable_auto_commit=False
         )
-        topics = ["node-frames", "events", "collectives", "steps", "features", "rack-frames", "findings"]
-        partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+        partitions = [TopicPartition(topic, number) for topic in READ for number in range(PARTITIONS)]
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         consumer.commit({partition: OffsetAndMetadata(end, "", -1) for partition, end in ends.items()})
         consumer.close(autocommit=False)
+
+
+def _record(message: Message) -> Record | None:
+    try:
+        return decode(message.value)
+    except WireError:
+        return None
+
+
+def _by_topic(positions: Mapping[Partition, int]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for partition, position in positions.items():
+        totals[partition.topic] = totals.get(partition.topic, 0) + position
+    return totals
 
 
 class ThreadWorker:
