@@ -65,8 +65,9 @@ class GpuCollector:
             self._down = self._close(nvml.code_of(error))
 
     def processes(self) -> dict[str, tuple[int, ...]]:
-        """Ids of the processes that compute on each GPU, by UUID."""
-        return {uuid: device.processes() for uuid, device in self._devices.items()}
+        """Ids of the processes that compute on each GPU, by UUID; a GPU that cannot say now is left out."""
+        asked = {uuid: device.processes() for uuid, device in self._devices.items()}
+        return {uuid: pids for uuid, pids in asked.items() if pids is not None}
 
     def descriptions(self) -> tuple[GpuDescription, ...]:
         """What the GPUs are, in the order of their rows."""

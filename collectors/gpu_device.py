@@ -104,14 +104,14 @@ class Device:
             row = self._ask(self.handle, now)
         return row, self._episode(before)
 
-    def processes(self) -> tuple[int, ...]:
-        """Ids of the processes that compute on this GPU, none where it cannot say."""
+    def processes(self) -> tuple[int, ...] | None:
+        """Ids of the processes that compute on this GPU; None where it cannot say."""
         if self.handle is None or self.state:
-            return ()
+            return None
         try:
             running = self._library.nvmlDeviceGetComputeRunningProcesses(self.handle)
         except self._library.NVMLError:
-            return ()
+            return None
         return tuple(sorted({int(process.pid) for process in running}))
 
     def _ask(self, handle: nvml.Handle, now: float) -> Row:

@@ -49,7 +49,7 @@ class JobsCollector:
         claims: list[Gpu] = []
         members: dict[tuple[int, str], JobMembership] = {}
         missing = 0
-        for uuid, pids in self._gpus.processes().items():
+        for uuid, pids in (self._before() | dict(self._gpus.processes())).items():
             works = [(pid, work) for pid in pids if (work := self._processes.work(pid)) is not None]
             missing += len(pids) - len(works)
             for pid, work in works:
@@ -69,6 +69,14 @@ class JobsCollector:
                 Inventory(**UNSTAMPED, ts_ms=0, driver=self._gpus.driver, gpus=descriptions, memberships=memberships)
             )
         return Reading(gpus=tuple(claims), missing={"no_job": missing} if missing else {}, drafts=tuple(drafts))
+
+    def _before(self) -> dict[str, tuple[int, ...]]:
+        """The living processes of each GPU as of the last look: a lost GPU still belongs to its job."""
+        before: dict[str, tuple[int, ...]] = {}
+        for pid, uuid in self._members:
+            if self._processes.alive(pid):
+                before[uuid] = (*before.get(uuid, ()), pid)
+        return before
 
     def _gone(self) -> list[Event]:
         """One event for each rank whose process ended since the last look; whether that is bad, the job knows."""

@@ -20,9 +20,10 @@ class Gpus:
 
     def __init__(self, count: int = 2) -> None:
         self.pids: dict[str, tuple[int, ...]] = {f"GPU-{i}": () for i in range(count)}
+        self.unreadable: set[str] = set()
 
     def processes(self) -> Mapping[str, tuple[int, ...]]:
-        return self.pids
+        return {uuid: pids for uuid, pids in self.pids.items() if uuid not in self.unreadable}
 
     def descriptions(self) -> tuple[GpuDescription, ...]:
         return tuple(GpuDescription(uuid=uuid) for uuid in self.pids)
@@ -150,6 +151,17 @@ def test_a_ranks_process_that_ends_is_an_event(tmp_path: Path) -> None:
     (gone,) = [draft for draft in reading.drafts if isinstance(draft, Event)]
     assert (gone.kind, gone.job, gone.rank, gone.detail) == ("process_gone", "torchelastic:a", 4, {"pid": "70"})
     assert not [draft for draft in rig.collect().drafts if isinstance(draft, Event)]
+
+
+def test_a_gpu_that_cannot_say_keeps_its_job_while_the_process_lives(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    process(tmp_path, 70, TORCHELASTIC_RUN_ID="a", RANK="4")
+    rig.gpus.pids["GPU-0"] = (70,)
+    rig.collect()
+    rig.gpus.unreadable = {"GPU-0"}
+    assert rig.collect().gpus == (Gpu(uuid="GPU-0", job="torchelastic:a", rank=4),)
+    end(tmp_path, 70)
+    assert rig.collect().gpus == ()
 
 
 def test_no_gpu_is_no_data(tmp_path: Path) -> None:
