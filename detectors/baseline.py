@@ -26,11 +26,11 @@ WARM_UP_TICKS = 60
 YOUNG_TICKS = 60.0
 """A baseline of n readings widens its spread by 1 + 60/n: a minute does not show the whole of what is usual."""
 
-CLIP = 3.0
-"""A reading pulls at most as if it were 3 spreads away."""
+CLIP = 2.0
+"""A reading pulls at most as if it were 2 spreads away."""
 
-MEAN_ABSOLUTE_TO_SIGMA = 1.2533
-"""Square root of pi / 2: mean absolute deviation to standard deviation of normal noise."""
+CLIPPED_TO_SIGMA = 1.2805
+"""Mean of min(|deviation|, 2 sigma) to sigma of normal noise: 1 / (sqrt(2 / pi) (1 - exp(-2)) + 4 (1 - Phi(2)))."""
 
 RELATIVE_FLOOR = 0.01
 """No spread is taken for less than 1 % of its centre: static differences of healthy nodes are 2 % (MLPerf)."""
@@ -106,18 +106,22 @@ class Baseline:
         return z
 
     def learn(self, values: Float32, state: Index, usual: NDArray[np.bool_]) -> None:
-        """Take `values` in where `usual` (rows, or rows and columns) says so; missing values teach nothing."""
+        """Take `values` in where `usual` (rows, or rows and columns) says so; missing values teach nothing.
+
+        The n-th reading weighs 2 / (n + 1) until that is down to 1 / MEMORY_TICKS: what was learned first, when there
+        was no spread to clip by, fades quadratically.
+        """
         at = np.arange(self.rows)
         centre, spread, count = self._cells[:, state, at]
         usual = usual[:, None] if usual.ndim == 1 else usual
         take = usual & ~np.isnan(values)
-        count = np.where(take, np.minimum(count + 1, MEMORY_TICKS), count)
-        gain = 1 / np.maximum(count, 1)
+        count = np.where(take, np.minimum(count + 1, 2 * MEMORY_TICKS), count)
+        gain = np.maximum(2 / (np.maximum(count, 1) + 1), 1 / MEMORY_TICKS)
         deviation = np.where(take & (count > 1), values - centre, 0)
         limit = np.where(count > WARM_UP_TICKS / 2, CLIP * self._floored(centre, spread), np.inf)
         clipped = np.clip(deviation, -limit, limit)
         centre = np.where(take & (count == 1), values, centre + gain * clipped)
-        moved = np.where(take & (count > 1), np.abs(clipped) * MEAN_ABSOLUTE_TO_SIGMA - spread, 0)
+        moved = np.where(take & (count > 1), np.abs(clipped) * CLIPPED_TO_SIGMA - spread, 0)
         self._cells[:, state, at] = (centre, spread + gain * moved, count)
 
     def forget(self, state: int, rows: NDArray[np.bool_]) -> None:

@@ -55,9 +55,9 @@ GAP_MS = 60_000
 RETIRE_MS = 3_600_000
 """A GPU not seen for an hour leaves the roster."""
 
-PRESENCE_TICKS = 600.0
+PRESENCE_TICKS, PRESENCE_WARM_UP = 3600.0, 60.0
 EXPECTED_PRESENCE = 0.9
-"""A metric that was there in nine of ten ticks of the last minutes is expected; the odd slow one is not."""
+"""A metric that was there in nine of ten ticks of the last hour (at first: minute) is expected; a slow one is not."""
 
 _SETTLE: Float32 = np.array(
     [SETTLE_HEAT_TICKS if name.endswith("_c") else SETTLE_TICKS for name in COMPARED], dtype=np.float32
@@ -72,7 +72,8 @@ class Deviation(NamedTuple):
 
     `raw` (rows, RAW) and the increases of counters `grown` (rows, COUNTED) are this tick's; `readings`, `z`, `centre`
     (rows, COMPARED) the averages and how they compare. `here` says who gave any reading, `known` who ever did;
-    `missing_share` is the part of the expected metrics that is not there. `jobs` are job keys, "" for none.
+    `absent` (rows, RAW) marks expected metrics that are not there, `missing_share` is their part of all expected.
+    `jobs` are job keys, "" for none.
     """
 
     uuids: tuple[str, ...]
@@ -85,6 +86,7 @@ class Deviation(NamedTuple):
     readings: Float32
     z: Float32
     centre: Float32
+    absent: NDArray[np.bool_]
     missing_share: Float32
     out_of_range: int
 
@@ -126,7 +128,7 @@ class Deviations:
         self.baseline = Baseline(COMPARED, 0, STATES)
         self._run_id = -1
         self._ts_ms = 0
-        self._pending: tuple[Float32, NDArray[np.bool_]] | None = None
+        self._pending: tuple[Float32, NDArray[np.bool_], NDArray[np.bool_]] | None = None
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -163,7 +165,9 @@ class Deviations:
         self._follow([jobs.get(uuid, job) for uuid, job in zip(self._uuids, self._jobs, strict=True)], readings)
         settled = self._age[:, None] >= _SETTLE
         z = np.where(settled, self.baseline.deviations(readings, self._state), np.float32(np.nan))
-        self._pending = (readings, settled)
+        self._pending = (readings, settled, here)
+        expected = self._presence > EXPECTED_PRESENCE
+        absent: NDArray[np.bool_] = expected & ~here
         return Deviation(
             uuids=self._uuids,
             jobs=tuple(self._jobs),
@@ -175,16 +179,25 @@ class Deviations:
             readings=readings,
             z=z,
             centre=self.baseline.centre(self._state),
-            missing_share=self._missing(here),
+            absent=absent,
+            missing_share=absent.sum(axis=1, dtype=np.float32) / np.maximum(expected.sum(axis=1, dtype=np.float32), 1),
             out_of_range=out_of_range,
         )
 
-    def learn(self, usual: NDArray[np.bool_]) -> None:
-        """Let the baselines of the rows in `usual` learn from the last update; call it once per update."""
-        if self._pending is not None:
-            readings, settled = self._pending
-            self.baseline.learn(readings, self._state, settled & usual[:, None])
-            self._pending = None
+    def learn(self, usual: NDArray[np.bool_], expecting: NDArray[np.bool_] | None = None) -> None:
+        """Let the baselines of the rows in `usual` learn from the last update; call it once per update. Rows in
+        `expecting` go on expecting the metrics that are absent now."""
+        if self._pending is None:
+            return
+        readings, settled, here = self._pending
+        self._pending = None
+        self.baseline.learn(readings, self._state, settled & usual[:, None])
+        self._ticks = np.minimum(self._ticks + 1, np.float32(PRESENCE_WARM_UP))
+        gain = np.where(self._ticks < PRESENCE_WARM_UP, 1 / self._ticks, 1 / PRESENCE_TICKS).astype(np.float32)[:, None]
+        moved: Float32 = (gain * (here - self._presence)).astype(np.float32)
+        if expecting is not None:
+            moved = np.where(expecting[:, None], np.maximum(moved, np.float32(0)), moved)
+        self._presence = self._presence + moved
 
     def forget(self, rows: NDArray[np.bool_]) -> None:
         """Learn these rows' usual anew in their present state."""
@@ -271,15 +284,6 @@ class Deviations:
             for busy in (WAITING, WORKING):
                 self.baseline.forget(busy, other)
             self._age[other] = 0
-
-    def _missing(self, here: NDArray[np.bool_]) -> Float32:
-        """The share of the expected metrics that did not come, and what is expected next."""
-        expected = self._presence > EXPECTED_PRESENCE
-        absent = (expected & ~here).sum(axis=1, dtype=np.float32)
-        share: Float32 = absent / np.maximum(expected.sum(axis=1, dtype=np.float32), 1)
-        self._ticks = np.minimum(self._ticks + 1, np.float32(PRESENCE_TICKS))
-        self._presence = self._presence + (here - self._presence) / self._ticks[:, None]
-        return share
 
 
 def _bytes(array: Float32) -> bytes:

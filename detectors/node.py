@@ -215,7 +215,8 @@ class NodeDetector:
         """Baselines stand still while a GPU is unusual; one that stays so without a finding is learned anew."""
         alarmed = {subject.gpu for subject in self._episodes.open(ALARM)}
         unusual = (p < FREEZE_P) | np.array([uuid in alarmed for uuid in tick.uuids], dtype=bool)
-        self._deviations.learn(~unusual)
+        blind = {subject.gpu for subject in self._episodes.open(READING_RULES["sensor"].rule)}
+        self._deviations.learn(~unusual, np.array([uuid in blind for uuid in tick.uuids], dtype=bool))
         if not unusual.any() and not self._frozen:
             return
         self._frozen = {

@@ -61,7 +61,8 @@ RULES: dict[str, tuple[Rule, Cause, float]] = {
     "flow_sensor": (Rule("flow_sensor", "cooling", CONTRADICTED), "sensor_fault", 0.6),
     "leak_sensor": (Rule("leak_sensor", "cooling", CONTRADICTED), "sensor_fault", 0.6),
 }
-"""One episode each for the whole rack. A single alert of a leak is enough; it is over when dry for a minute."""
+"""One episode each for the whole rack, of a leak for each wet tray. A single alert is enough for a leak, which is over
+when dry for a minute."""
 
 
 class RackVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,28 +165,15 @@ class RackDetector:
         for levels in (self._loop, self._cdu, self._shelf):
             levels.update(frame)
         signs = {
-            **self._leaks(frame),
             "flow": self._low_flow(),
             "temperature": self._warm_supply(),
             "pump": self._pumps(),
             "flow_sensor": self._flow_sensor(),
+            "leak_sensor": self._mute_leak_sensors(frame),
         }
-        said: list[Finding] = []
+        said = [finding for subject, wet in self._leaks(frame) for finding in self._say("leak", subject, wet, frame)]
         for name, evidence in signs.items():
-            rule, cause, confidence = RULES[name]
-            said += self._episodes.observe(
-                rule,
-                self._subject,
-                bool(evidence),
-                frame.ts_ms,
-                lambda cause=cause, confidence=confidence, evidence=evidence: Verdict(  # type: ignore[misc]
-                    cause=cause,
-                    confidence=confidence,
-                    score=float(len(evidence)),
-                    summary=f"{CAUSES[cause].words} at {self._subject.rack}",
-                    evidence=tuple(evidence),
-                ),
-            )
+            said += self._say(name, self._subject, evidence, frame)
         calm = not any(signs.values())
         for levels in (self._loop, self._cdu, self._shelf):
             levels.learn(calm)
@@ -219,17 +207,47 @@ class RackDetector:
         decided = unpack(decisions, _Decisions).episodes if decisions is not None else ()
         return tuple(self._episodes.restore(decided, pending))
 
-    def _leaks(self, frame: RackFrame) -> dict[str, list[Evidence]]:
-        """Wet detectors, and those that said something once and do not any more: silence is not dryness."""
-        matrix = frame.sections.get("leak")
-        said = dict(zip(matrix.rows, matrix.column("leak_detected").tolist(), strict=True)) if matrix else {}
-        spoke = [name for name, value in said.items() if value == value]
+    def _say(self, name: str, subject: Subject, evidence: list[Evidence] | None, frame: RackFrame) -> list[Finding]:
+        rule, cause, confidence = RULES[name]
+        return self._episodes.observe(
+            rule,
+            subject,
+            None if evidence is None else bool(evidence),
+            frame.ts_ms,
+            lambda: Verdict(
+                cause=cause,
+                confidence=confidence,
+                score=float(len(evidence or ())),
+                summary=f"{CAUSES[cause].words} at {subject.node or subject.rack}",
+                evidence=tuple(evidence or ()),
+            ),
+        )
+
+    def _leaks(self, frame: RackFrame) -> list[tuple[Subject, list[Evidence] | None]]:
+        """Each tray, or the rack, with its wet detectors; a detector named "node/detector" belongs to a tray. None
+        for a tray whose leak is open and whose detectors say nothing: nobody knows."""
+        trays: dict[str, list[Evidence] | None] = dict.fromkeys(
+            subject.node for subject in self._episodes.open(RULES["leak"][0])
+        )
+        for name, value in _leak_states(frame).items():
+            tray = name.partition("/")[0] if "/" in name else ""
+            wet = trays[tray] = trays.get(tray) or []
+            if value > 0:
+                wet.append(Evidence(text=f"leak detector {name} reports a leak", metric="leak_detected", value=1.0))
+        rack = self._subject.rack
+        return [
+            (Subject(scope="node", node=node, rack=rack) if node else self._subject, wet) for node, wet in trays.items()
+        ]
+
+    def _mute_leak_sensors(self, frame: RackFrame) -> list[Evidence]:
+        """Detectors that said something once and do not any more: silence is not dryness."""
+        spoke = _leak_states(frame)
         self._leak_sensors = tuple(sorted({*self._leak_sensors, *spoke}))
-        wet = [Evidence(text=f"leak detector {name} reports a leak", metric="leak_detected", value=1.0)
-               for name in spoke if said[name] > 0]  # fmt: skip
-        mute = [Evidence(text=f"leak detector {name} reports nothing any more", metric="leak_detected")
-                for name in self._leak_sensors if name not in spoke]  # fmt: skip
-        return {"leak": wet, "leak_sensor": mute}
+        return [
+            Evidence(text=f"leak detector {name} reports nothing any more", metric="leak_detected")
+            for name in self._leak_sensors
+            if name not in spoke
+        ]
 
     def _low_flow(self) -> list[Evidence]:
         flow, usual = self._loop.now("flow_lpm"), self._loop.usual("flow_lpm")
@@ -281,6 +299,15 @@ class RackDetector:
         usual = self._loop.usual("return_c") - self._loop.usual("supply_c")
         hot: NDArray[np.bool_] = (rise > HOT_SHARE * usual) | np.isnan(rise)
         return hot
+
+
+def _leak_states(frame: RackFrame) -> dict[str, float]:
+    """What the leak detectors say now; those that say nothing are not in it."""
+    matrix = frame.sections.get("leak")
+    if matrix is None:
+        return {}
+    states = zip(matrix.rows, matrix.column("leak_detected").tolist(), strict=True)
+    return {name: value for name, value in states if value == value}
 
 
 def _evidence(what: str, metric: str, value: float, usual: float, unit: str) -> Evidence:

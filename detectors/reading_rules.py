@@ -34,6 +34,12 @@ REPEATED = Persistence(k=5, n=30, clear=60)
 AT_ONCE = Persistence(k=1, n=1, clear=60)
 TWICE = Persistence(k=2, n=2, clear=10)
 
+STOPPED = Persistence(k=10, n=12, clear=30)
+"""Ten seconds: a driver call that is slow once leaves a gap of one or two."""
+
+SENSORS = ("power_w", "temperature_c", "memory_temperature_c", "thermal_margin_c", "sm_clock_mhz")
+"""What a healthy GPU always reads. Activity counters are not here: a profiler takes them away rightfully."""
+
 RESET, REBOOT, DRAIN_AND_RESET = 1, 2, 4
 """NVML's GPU recovery actions that take the GPU out of work; 3 drains peer-to-peer traffic only."""
 
@@ -76,6 +82,12 @@ def _pcie_replays(tick: Deviation) -> Mask:
     return _grown(tick, "pcie_replay_count")
 
 
+def _sensor_gone(tick: Deviation) -> Mask:
+    """A sensor that used to read and does not, or reads nonsense, while the GPU answers."""
+    gone: Mask = tick.here & np.any(tick.absent[:, [RAW_AT[name] for name in SENSORS]], axis=1)
+    return gone
+
+
 def _recovery_wanted(tick: Deviation) -> Mask:
     return np.isin(_raw(tick, "recovery_action"), (RESET, REBOOT, DRAIN_AND_RESET))
 
@@ -111,6 +123,7 @@ READING_RULES: dict[str, ReadingRule] = {
     "pcie_replays": ReadingRule(
         Rule("pcie_replays", "hardware", REPEATED), "pcie_degraded", 0.7, ("pcie_replay_count",), _pcie_replays
     ),
+    "sensor": ReadingRule(Rule("sensor", "hardware", STOPPED), "sensor_fault", 0.8, SENSORS, _sensor_gone),
     "recovery": ReadingRule(
         Rule("recovery", "hardware", TWICE), "unknown", 0.5, ("recovery_action",), _recovery_wanted
     ),
@@ -130,6 +143,7 @@ def reading_verdict(tick: Deviation, rule: ReadingRule, row: int) -> Verdict:
         for name in rule.columns
         if not np.isnan(value := float(tick.raw[row, RAW_AT[name]]))
     ]
+    said += [f"no {name} any more" for name in rule.columns if tick.absent[row, RAW_AT[name]]]
     clock, centre = (float(table[row, COMPARED_AT["sm_clock_mhz"]]) for table in (tick.readings, tick.centre))
     evidence = [Evidence(text=", ".join(said), metric=rule.columns[0])]
     if clock < centre:

@@ -114,21 +114,8 @@ class SilenceDetector:
             node: self._quiet.get(node, 0) + 1 for node, count in heard.items() if self._heard.get(node) == count
         }
         self._heard = heard
-        speaking = [
-            clock.newest_ms
-            for node, clock in watermark.nodes.items()
-            if clock.votes and self._quiet.get(node, 0) < SILENT_TICKS
-        ]
-        front_ms = speaking[0] if len(speaking) == 1 else now_ms  # a last survivor cannot move the front by itself
-        limit = front_ms - GRACE_MS - SILENT_TICKS * self._tick_ms
+        limit = now_ms - GRACE_MS - SILENT_TICKS * self._tick_ms
         silent = {node for node, clock in watermark.nodes.items() if self._is_silent(node, clock, limit)}
-        trusted = {node for node, clock in watermark.nodes.items() if clock.votes}
-        if (
-            silent.isdisjoint(trusted)
-            and len(self._quiet) < len(heard)
-            and all(self._quiet.get(node, 0) >= SILENT_TICKS for node in trusted)
-        ):
-            silent |= trusted  # only nodes taken for wrong still speak: the trusted ones are what stands still
         for node in silent:
             watermark.mute(node)
         return silent

@@ -29,6 +29,15 @@ CATCH_UP_MS = 10_000
 FORGET_MS = 24 * 3_600_000
 """A node not heard of for a day of event time was taken out of service."""
 
+SOLO_RECORDS = 10
+"""So many records of one node in a row, with none of any other between, and it is the last one that speaks."""
+
+ROUNDS = 10
+"""Where only nodes taken for wrong speak for so many rounds, they are right: the trusted ones are gone."""
+
+SOLO_WRONG_RECORDS = 600
+"""The same for a single node, ten minutes: one wrong node may drain its spool in a burst."""
+
 _FIRST_TICKS = 3
 
 Standing = Literal["in_step", "late", "clock_wrong"]
@@ -67,6 +76,8 @@ class Watermark:
         self._all: list[int] = []  # the same with the nodes whose clock is wrong: who is judged by whom
         self._ready = False
         self._value_ms: int | None = None
+        self._solo = ("", 0)  # who spoke last, and how often in a row
+        self._wrong_run: dict[str, int] = {}  # records since a trusted node spoke, by node
 
     @property
     def value_ms(self) -> int | None:
@@ -83,10 +94,12 @@ class Watermark:
         return _lower_median(self._votes)
 
     def front_ms(self) -> int | None:
-        """The newest tick that two voting nodes have reached (one, where there are no more than two nodes)."""
+        """The newest tick that two voting nodes have reached; one, where there are no more than two nodes or only one
+        still speaks."""
         if not self._votes:
             return None
-        return self._votes[-1] if len(self._nodes) <= 2 or len(self._votes) < 2 else self._votes[-2]
+        one = len(self._nodes) <= 2 or len(self._votes) < 2 or self._solo[1] >= SOLO_RECORDS
+        return self._votes[-1] if one else self._votes[-2]
 
     def observe(self, node: str, tick_ms: int) -> Standing:
         """Take one record. A caller keeps records of a node with a wrong clock out of what compares nodes."""
@@ -105,6 +118,8 @@ class Watermark:
         insort(self._all, clock.newest_ms)
         if clock.votes:
             insort(self._votes, clock.newest_ms)
+        self._solo = (node, self._solo[1] + 1 if self._solo[0] == node else 1)
+        self._mistrust(node, clock.wrong)
         clock.seen_ms = self.front_ms() or 0
         self._ready |= clock.heard >= _FIRST_TICKS
         self._advance()
@@ -159,6 +174,23 @@ class Watermark:
         closer = offset - clock.behind_ms
         clock.behind_from_ms, clock.behind_ms = median, offset
         return "late" if closer * 5 >= progress else "clock_wrong"
+
+    def _mistrust(self, node: str, wrong: bool) -> None:
+        """Find out that the trusted nodes are gone and those that speak are right."""
+        if not wrong:
+            self._wrong_run.clear()
+            return
+        self._wrong_run[node] = self._wrong_run.get(node, 0) + 1
+        needed = ROUNDS * len(self._nodes) if len(self._wrong_run) > 1 else SOLO_WRONG_RECORDS
+        if sum(self._wrong_run.values()) < needed:
+            return
+        for name, clock in self._nodes.items():
+            if clock.votes:
+                self.mute(name)
+        for name in self._wrong_run:
+            self._nodes[name].wrong = False
+            insort(self._votes, self._nodes[name].newest_ms)
+        self._wrong_run.clear()
 
     def _leave(self, clock: NodeClock) -> None:
         if not clock.muted:

@@ -1,0 +1,54 @@
+"""Magnitude features: finite whatever comes, blind to the order and number of metrics."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from detectors.magnitude import NAMES, magnitudes, strongest
+
+NONE = np.zeros(1, dtype=np.float32)
+
+
+def features(*z: float, missing: float = 0.0) -> dict[str, float]:
+    row = magnitudes(np.array([z], dtype=np.float32), np.array([missing], dtype=np.float32))[0]
+    return dict(zip(NAMES, row.tolist(), strict=True))
+
+
+def test_the_features_of_a_row() -> None:
+    row = features(-10.0, 1.0, 4.0, float("nan"), missing=0.25)
+    assert row["log_largest_1"] == np.float32(np.log1p(10))
+    assert row["log_largest_2"] == np.float32(np.log1p(4))
+    assert row["log_rms"] == np.float32(np.log1p(np.sqrt(117 / 3)))
+    assert row["count_over_3"] == 2
+    assert row["missing_share"] == 0.25
+
+
+def test_one_broken_metric_does_not_drown_the_rms() -> None:
+    assert features(1e30, 1, 1, 1)["log_rms"] < np.log1p(11)
+
+
+def test_nothing_judged_is_nothing_found() -> None:
+    assert set(features(float("nan"), float("nan")).values()) == {0.0}
+    assert set(features().values()) == {0.0}
+
+
+def test_not_judged_metrics_count_for_nothing() -> None:
+    assert features(1, -5, 2) == features(1, float("nan"), -5, 2, float("nan"))
+
+
+def test_the_strongest_are_named_most_first() -> None:
+    z = np.array([[1, -7, np.nan, 3], [0, 0, 0, 0]], dtype=np.float32)
+    assert strongest(z, ("a", "b", "c", "d")) == [("b", "d", "a"), ()]
+
+
+@given(
+    arrays.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 9)), elements=st.floats(width=32)),
+    st.randoms(use_true_random=False),
+)
+def test_features_are_finite_and_do_not_depend_on_the_order_of_metrics(z: np.ndarray, random: object) -> None:
+    order = np.random.default_rng(len(z)).permutation(z.shape[1])
+    missing = np.zeros(len(z), dtype=np.float32)
+    rows = magnitudes(z, missing)
+    assert np.isfinite(rows).all()
+    np.testing.assert_allclose(magnitudes(z[:, order], missing), rows, rtol=1e-5)
