@@ -155,6 +155,7 @@ class IncidentBook:
                 state="resolved",
                 resolved_ms=self._book.now_ms,
                 summary=f"part of {into}: {gone.last.summary}"[:300],
+                findings=(),
             )
         ]
 
@@ -171,10 +172,10 @@ class IncidentBook:
             about = any(same_subject(subject, f.subject) for f in held.findings.values() if f.state != "close")
             if about and note.text not in {n.text for n in held.notes}:
                 held.notes = [*held.notes, note][-8:]
-                said += self._step(id_, held)
+                said += self._step(id_, held, noted=True)
         return said
 
-    def _step(self, id_: str, held: _Held) -> list[Incident]:
+    def _step(self, id_: str, held: _Held, noted: bool = False) -> list[Incident]:
         """Move one incident to the state that its verdicts give it; say so where something a reader sees changed."""
         now = self._book.now_ms
         findings = list(held.findings.values())
@@ -182,14 +183,15 @@ class IncidentBook:
         if active:
             held.quiet_since_ms = None
             sure = max(f.confidence for f in active) >= SURE or len({f.detector for f in active}) > 1
-            if held.state == "recovering" or sure or now - held.opened_ms >= CONFIRM_MS:
-                was_confirmed = held.last is not None and held.last.state != "suspect"
-                held.state = "confirmed" if sure or now - held.opened_ms >= CONFIRM_MS or was_confirmed else "suspect"
+            was = held.last is not None and held.last.state != "suspect"
+            held.state = "confirmed" if sure or was or now - held.opened_ms >= CONFIRM_MS else "suspect"
         elif held.quiet_since_ms is None:
-            held.quiet_since_ms, held.state = now, "recovering"
+            # What ends before it was confirmed stays a suspect to its end: nobody is paged for it.
+            held.quiet_since_ms = now
+            held.state = "suspect" if held.last is None or held.last.state == "suspect" else "recovering"
         elif now - held.quiet_since_ms >= RECOVER_MS:
             held.state = "resolved"
-        said = self._say(id_, held, findings)
+        said = self._say(id_, held, findings, noted)
         if held.state == "resolved":
             del self._held[id_]
             for finding in findings:
@@ -197,7 +199,7 @@ class IncidentBook:
                 self._book.over[finding.id] = (finding.revision, now)
         return said
 
-    def _say(self, id_: str, held: _Held, findings: Sequence[Finding]) -> list[Incident]:
+    def _say(self, id_: str, held: _Held, findings: Sequence[Finding], noted: bool) -> list[Incident]:
         lead = leading(findings)
         cause, confidence, runner_up = cause_of(lead, findings)
         who = culprits(lead, findings)
@@ -232,7 +234,7 @@ class IncidentBook:
             sql=sql(lead, who, onset_ms, now),
             findings=tuple(sorted(held.findings)),
         )
-        if last is not None and _seen(last) == _seen(incident):
+        if last is not None and not noted and _seen(last) == _seen(incident):
             return []
         held.last = incident
         return [incident]
@@ -249,5 +251,4 @@ def _seen(incident: Incident) -> tuple[object, ...]:
         incident.culprits,
         incident.victims,
         incident.findings,
-        len(incident.evidence) if incident.state != "recovering" else 0,
     )

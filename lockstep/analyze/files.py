@@ -1,0 +1,59 @@
+"""Files as they come: folders walked, gzip opened, lines read in pieces however large the file is."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from runtime.errors import UserError
+
+LONGEST_LINE = 1 << 20
+"""Bytes of one line; a longer one is no telemetry, and only its beginning is looked at."""
+
+
+def expand(paths: list[Path]) -> list[Path]:
+    """Every file named, and every file in the folders named, in a fixed order. Raises UserError where there is none."""
+    files: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path}: no such file or folder")
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+            if not inside:
+                raise UserError(f"{path}: the folder holds no files")
+            files += inside
+        else:
+            files.append(path)
+    return list(dict.fromkeys(files))
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """The file's bytes, unpacked where it is gzip. Raises UserError where it cannot be opened."""
+    try:
+        plain = path.open("rb")
+        if plain.read(2) == b"\x1f\x8b":
+            plain.close()
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        plain.seek(0)
+        return plain
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def head(path: Path, size: int = 1 << 16) -> bytes:
+    """The first bytes, unpacked. Raises UserError where it cannot be read."""
+    with open_bytes(path) as file:
+        try:
+            return file.read(size)
+        except (OSError, EOFError) as error:
+            raise UserError(f"{path}: cannot be read: {error}") from None
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The file's lines without their ends. A damaged gzip stream ends where the damage begins, with a UserError."""
+    with open_bytes(path) as file:
+        try:
+            while line := file.readline(LONGEST_LINE):
+                yield line.rstrip(b"\r\n")
+        except (OSError, EOFError) as error:
+            raise UserError(f"{path}: damaged: {error}") from None

@@ -1,0 +1,159 @@
+"""What an analysis answers: the JSON of the contract, and the page that a tired person reads."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from lockstep.analyze.recording import Input
+from lockstep.analyze.steps import ONLY_NODE
+from schemas.causes import CAUSES
+from schemas.finding import Subject
+from schemas.incident import Incident
+
+
+class RunVerdict(msgspec.Struct):
+    """One run and its incidents; `timed` says whether its times are moments."""
+
+    run: int | None
+    job: str
+    timed: bool
+    incidents: list[Incident]
+
+
+class Report(msgspec.Struct):
+    """The whole answer."""
+
+    inputs: list[Input]
+    runs: list[RunVerdict]
+
+    @property
+    def healthy(self) -> bool:
+        return not any(run.incidents for run in self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: the contract of `lockstep analyze --format json`."""
+        return {
+            "inputs": [
+                {
+                    "path": str(i.path),
+                    "kind": i.kind,
+                    "records": i.records,
+                    "skipped": i.skipped,
+                    "coverage": round(i.coverage, 4),
+                }
+                for i in self.inputs
+            ],
+            "healthy": self.healthy,
+            "incidents": [_incident(run, incident) for run in self.runs for incident in run.incidents],
+        }
+
+    def to_text(self) -> str:
+        """For a terminal."""
+        return "\n".join([*self._inputs_text(), "", *self._verdict_text(), *self._incidents_text()]).rstrip() + "\n"
+
+    def _inputs_text(self) -> list[str]:
+        kinds: dict[str, list[Input]] = {}
+        for input_ in self.inputs:
+            kinds.setdefault(input_.kind, []).append(input_)
+        out = []
+        for kind, inputs in kinds.items():
+            if kind == "unknown":
+                names = ", ".join(i.path.name for i in inputs[:3]) + (" ..." if len(inputs) > 3 else "")
+                out.append(f"Not recognised, left out: {len(inputs)} files ({names})")
+                continue
+            records, skipped = sum(i.records for i in inputs), sum(i.skipped for i in inputs)
+            line = f"Read {records:,} records of {len(inputs)} {kind} file{'s' if len(inputs) != 1 else ''}"
+            reasons: dict[str, int] = {}
+            for input_ in inputs:
+                for reason, count in input_.reasons.items():
+                    reasons[reason] = reasons.get(reason, 0) + count
+            if skipped:
+                line += f", skipped {skipped} ({', '.join(f'{n} {r}' for r, n in sorted(reasons.items()))})"
+            worst = min(i.coverage for i in inputs)
+            if worst < 0.995:
+                line += f"; coverage {worst:.0%} at the least: operations are missing between those read"
+            out.append(line)
+        return out
+
+    def _verdict_text(self) -> list[str]:
+        several = len(self.runs) > 1
+        what = f"{len(self.runs)} runs" if several else f"job {self.runs[0].job}" if self.runs else "nothing"
+        if self.healthy:
+            return [f"HEALTHY: {what}, nothing out of step."]
+        count = sum(len(run.incidents) for run in self.runs)
+        ill = sum(bool(run.incidents) for run in self.runs)
+        where = f" in {ill} of {len(self.runs)} runs" if several else ""
+        return [f"{count} INCIDENT{'S' if count != 1 else ''}{where}", ""]
+
+    def _incidents_text(self) -> list[str]:
+        out: list[str] = []
+        for run in self.runs:
+            for incident in run.incidents:
+                head = f"{incident.severity.upper()} {incident.kind.replace('_', ' ')}"
+                where = f"run {run.run}: " if run.run is not None else ""
+                words = CAUSES[incident.cause].words
+                other = f"; else {incident.runner_up}" if incident.runner_up else ""
+                out += [
+                    f"{where}{head}: {incident.summary}",
+                    f"  who        {', '.join(_who(s) for s in incident.culprits) or 'nobody in particular'}",
+                    f"  cause      {incident.cause}: {words} (confidence {incident.confidence:.0%}{other})",
+                    f"  impact     {_impact(incident)}",
+                    f"  since      {_moment(run, incident.onset_ms, incident.onset_step)}, "
+                    f"seen {_moment(run, incident.detected_ms, incident.detected_step)}",
+                    "  because    " + "\n             ".join(e.text for e in incident.evidence),
+                    f"  do         {incident.action}",
+                    "",
+                ]
+        return out
+
+
+def _incident(run: RunVerdict, incident: Incident) -> dict[str, Any]:
+    return {
+        "id": incident.id,
+        "kind": incident.kind,
+        "scope": incident.scope,
+        "cause": incident.cause,
+        "confidence": round(incident.confidence, 3),
+        "runner_up": incident.runner_up,
+        "severity": incident.severity,
+        "run": run.run,
+        "culprits": [_culprit(subject) for subject in incident.culprits],
+        "victims": incident.victims,
+        "slowdown": incident.slowdown,
+        "onset": {"step": incident.onset_step, "ts": _iso(incident.onset_ms) if run.timed else None},
+        "detected": {"step": incident.detected_step, "ts": _iso(incident.detected_ms) if run.timed else None},
+        "summary": incident.summary,
+        "evidence": [item.text for item in incident.evidence],
+        "action": incident.action,
+    }
+
+
+def _culprit(s: Subject) -> dict[str, int | str | None]:
+    node = "" if s.node == ONLY_NODE else s.node
+    return {
+        "rank": s.rank,
+        "node": node or None,
+        "gpu": s.gpu or None,
+        "link": s.link or None,
+        "group": s.group or None,
+    }
+
+
+def _who(s: Subject) -> str:
+    return "the only node" if s.scope == "node" and s.node == ONLY_NODE else s.label().replace(f" on {ONLY_NODE}", "")
+
+
+def _impact(incident: Incident) -> str:
+    slower = f", job {incident.slowdown:.2f} times slower" if incident.slowdown else ""
+    return f"{incident.victims} ranks wait{slower}" if incident.victims else f"the whole job{slower}"
+
+
+def _moment(run: RunVerdict, ms: int, step: int | None) -> str:
+    moment = datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if run.timed else ""
+    number = f"step {step}" if step is not None else ""
+    return " ".join(part for part in (number, f"({moment})" if number and moment else moment) if part) or "the start"
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
