@@ -40,6 +40,10 @@ def differences(client: Client, database: str) -> list[Difference]:
         parameters={"database": database},
     ).result_rows:
         columns.setdefault(table, {})[name] = _Found(*rest)
+    indices = client.query(
+        "SELECT table, name FROM system.data_skipping_indices WHERE database = {database:String}",
+        parameters={"database": database},
+    ).result_rows
     found = []
     for table in TABLES.values():
         if table.name not in tables:
@@ -48,6 +52,9 @@ def differences(client: Client, database: str) -> list[Difference]:
         engine, sorting, partition, full, said, _ = tables[table.name]
         found += _of_table(table, engine, sorting, partition, full, said)
         found += _of_columns(table, columns[table.name])
+        if table.ranged and (table.name, f"{table.ranged}_range") not in indices:
+            add = f"ALTER TABLE {table.name} ADD {ddl.index(table)}"
+            found.append(Difference(f"table {table.name} has no index on {table.ranged}", add))
     for view in VIEWS:
         if view not in tables:
             found.append(Difference(f"view {view} is missing", ddl.create_view(view)))

@@ -33,6 +33,8 @@ def create_table(table: Table) -> str:
     lines.append(
         f"`stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT {literal(STORED_AT)}"
     )
+    if table.ranged:
+        lines.append(index(table))
     body = ",\n    ".join(lines)
     clauses = [
         f"CREATE TABLE IF NOT EXISTS {table.name}\n(\n    {body}\n)",
@@ -43,6 +45,11 @@ def create_table(table: Table) -> str:
         f"COMMENT {literal(table.what)}",
     ]
     return "\n".join(clause for clause in clauses if clause)
+
+
+def index(table: Table) -> str:
+    """The range of a column per granule."""
+    return f"INDEX {table.ranged}_range {table.ranged} TYPE minmax"
 
 
 def kept(table: Table) -> str:

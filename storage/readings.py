@@ -81,8 +81,11 @@ class Readings:
     def _bare(self, record: Any, matrix: Matrix | None) -> tuple[str, ...]:
         if not self._describe:
             return ()
-        here = frozenset(matrix.rows) if matrix is not None else frozenset()
-        return tuple(item.uuid for item in getattr(record, self._describe) if item.uuid not in here)
+        listed = tuple([item.uuid for item in getattr(record, self._describe)])
+        if matrix is None or listed == matrix.rows:
+            return () if matrix is not None else listed
+        here = frozenset(matrix.rows)
+        return tuple(uuid for uuid in listed if uuid not in here)
 
     def _described(self, owners: list[Any], rows: list[str]) -> list[Any]:
         out, last, known = [], None, {}

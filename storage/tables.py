@@ -36,7 +36,8 @@ from storage.values import stored
 class Table(NamedTuple):
     """One table: which record feeds it, in which shape, for how many days it is kept (0: for ever), its sort key.
 
-    `columns` are in the order in which they are created and inserted.
+    `columns` are in the order in which they are created and inserted. `ranged` is a column that is asked for by range
+    and stands in no useful place of the key: granules outside the range are skipped.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Table(NamedTuple):
     days: int
     key: tuple[str, ...]
     columns: tuple[Column, ...]
+    ranged: str
 
     @property
     def what(self) -> str:
@@ -55,7 +57,7 @@ class Table(NamedTuple):
         return "toDate(ts)" if self.days else ""
 
 
-def _table(name: str, record: type[Record], shape: Shape, days: int, key: str) -> Table:
+def _table(name: str, record: type[Record], shape: Shape, days: int, key: str, ranged: str = "") -> Table:
     """The table; its sort key is the cluster, what `key` says, and what the row's identity still needs."""
     columns = shape.columns(record)
     names = [column.name for column in columns]
@@ -64,10 +66,10 @@ def _table(name: str, record: type[Record], shape: Shape, days: int, key: str) -
     whole = tuple(dict.fromkeys(["cluster", *key.split(), *identity]))
     if len(set(names)) < len(names) or not set(whole) <= set(names):
         raise TypeError(f"table {name}: a column is there twice, or one of {whole} is not there")
-    return Table(name, record, shape, days, whole, columns)
+    return Table(name, record, shape, days, whole, columns, ranged)
 
 
-SAMPLES, SHORT, RARE = 30, 14, 400
+SAMPLES, BULK, RARE = 30, 14, 400
 """Days: samples as long as an incident is argued about, bulk for two weeks, what is rare for more than a year."""
 
 _ORIGIN = Column("origin", "record", stored(str, "origin"), lambda event: event.identity[2])
@@ -75,7 +77,7 @@ _NUMBER = Column("number", "record", stored(Natural, "number"), lambda event: ev
 
 _WRITTEN = (
     # what nodes and racks measured
-    _table("gpu_samples", NodeFrame, Readings("gpu", describe="gpus"), SAMPLES, "node gpu ts"),
+    _table("gpu_samples", NodeFrame, Readings("gpu", describe="gpus"), SAMPLES, "node gpu ts", "stored_at"),
     _table("nvlink_samples", NodeFrame, Readings("nvlink", ("gpu", "link")), SAMPLES, "node gpu link ts"),
     _table("fabric_samples", NodeFrame, Readings("fabric", ("device", "port")), SAMPLES, "node device port ts"),
     _table("host_samples", NodeFrame, Readings("host"), SAMPLES, "node ts"),
@@ -91,11 +93,9 @@ _WRITTEN = (
     _table("inventory_gpus", Inventory, Items("gpus"), RARE, "node gpu"),
     _table("inventory_memberships", Inventory, Items("memberships"), RARE, "job rank"),
     # what jobs did
-    _table("collective_operations", CollectiveFrame, Members("operations"), SHORT, "job communicator function sn rank"),
-    _table(
-        "collective_blocks", CollectiveFrame, Members("blocks"), SHORT, "job communicator function size_class k block"
-    ),
-    _table("collective_progress", CollectiveFrame, Members("progress"), SHORT, "job communicator function rank ts"),
+    _table("collective_operations", CollectiveFrame, Members("operations"), BULK, "job communicator function sn", "ts"),
+    _table("collective_blocks", CollectiveFrame, Members("blocks"), BULK, "job communicator function block", "ts"),
+    _table("collective_progress", CollectiveFrame, Members("progress"), BULK, "job communicator function rank ts"),
     _table("steps", StepFrame, Items("steps"), SAMPLES, "job rank ts"),
     # what was concluded
     _table("gpu_scores", Features, Items("gpus", without=["readings", "centres"]), SAMPLES, "node gpu ts job"),
@@ -106,7 +106,7 @@ _WRITTEN = (
     # what processes are told, and say of themselves
     _table("models", Model, One(), 0, "name"),
     _table("control", Control, One(), 0, "node"),
-    _table("health", Health, One(), SHORT, "process instance run_id seq"),
+    _table("health", Health, One(), BULK, "process instance run_id seq"),
     _table("dead_letters", DeadLetter, One(), RARE, "process origin_topic origin_partition origin_offset"),
 )
 

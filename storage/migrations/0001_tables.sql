@@ -45,7 +45,8 @@ CREATE TABLE IF NOT EXISTS gpu_samples
     `nvlink_rx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; NVML field 139 or 204, all links; NaN where missing',
     `nvlink_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML fields 161-163 or 206-214, all links; NaN where missing',
     `recovery_action` Float32 CODEC(ZSTD(1)) COMMENT 'code; NVML field 230; driver 570 and later; NaN where missing',
-    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it',
+    INDEX stored_at_range stored_at TYPE minmax
 )
 ENGINE = ReplacingMergeTree(ts)
 PARTITION BY toDate(ts)
@@ -349,11 +350,12 @@ CREATE TABLE IF NOT EXISTS collective_operations
     `rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
     `comm_rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'rank inside the communicator',
     `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
-    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it',
+    INDEX ts_range ts TYPE minmax
 )
 ENGINE = ReplacingMergeTree(ts)
 PARTITION BY toDate(ts)
-ORDER BY (cluster, job, communicator, function, sn, rank, node, run_id, seq, place)
+ORDER BY (cluster, job, communicator, function, sn, node, run_id, seq, place)
 TTL toDateTime(stored_at) + INTERVAL 14 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'one sampled NCCL collective of one rank';
@@ -385,11 +387,12 @@ CREATE TABLE IF NOT EXISTS collective_blocks
     `rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'global rank in the job; NULL where nobody claims the GPU',
     `comm_rank` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'rank inside the communicator',
     `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
-    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it',
+    INDEX ts_range ts TYPE minmax
 )
 ENGINE = ReplacingMergeTree(ts)
 PARTITION BY toDate(ts)
-ORDER BY (cluster, job, communicator, function, size_class, k, block, node, run_id, seq, place)
+ORDER BY (cluster, job, communicator, function, block, node, run_id, seq, place)
 TTL toDateTime(stored_at) + INTERVAL 14 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'all collectives of one rank in a block of sequence numbers, summed';

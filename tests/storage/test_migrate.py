@@ -133,6 +133,7 @@ def test_check_names_every_difference_and_its_statement_removes_it(fresh: tuple[
         "ALTER TABLE findings MODIFY TTL toDateTime(stored_at) + INTERVAL 3 DAY",
         "ALTER TABLE control MODIFY COMMENT 'something'",
         "CREATE OR REPLACE VIEW v_incidents AS SELECT * FROM incidents",
+        "ALTER TABLE gpu_samples DROP INDEX stored_at_range",
         "DROP VIEW v_fleet_now",
         "DROP TABLE dead_letters",
     ):
@@ -145,6 +146,7 @@ def test_check_names_every_difference_and_its_statement_removes_it(fresh: tuple[
         "table control has another comment",
         "table dead_letters is missing",
         "table findings is not kept for 400 days",
+        "table gpu_samples has no index on stored_at",
         "view v_fleet_now is missing",
         "view v_incidents selects something else",
     ]
