@@ -2,9 +2,10 @@
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
 from kafka.net.compat import KafkaNetClient
 
@@ -91,6 +92,8 @@ def connected(connection: Connection, make: Callable[..., T], *arguments: Any, *
 
     def client(**configuration: Any) -> KafkaNetClient:
         made.append(KafkaNetClient(**configuration))
+        # kafka-python 3.0.12 does not hand on its option of this name: topics would be made with a broker's defaults.
+        made[-1].cluster.config["allow_auto_create_topics"] = connection.broker_embedded
         return made[-1]
 
     try:
@@ -105,6 +108,18 @@ def connected(connection: Connection, make: Callable[..., T], *arguments: Any, *
             f"something listens at {connection.broker}, but does not answer as a Kafka broker does: "
             "check the port and the TLS settings"
         ) from None
+
+
+def all_partitions(connection: Connection, client: KafkaConsumer, topics: Iterable[str]) -> list[TopicPartition]:
+    """Every partition of those `topics` that exist. The embedded broker makes a topic when a producer asks for it."""
+    topics = list(topics)
+    if connection.broker_embedded:
+        producer = connected(connection, KafkaProducer, metrics_enabled=False)
+        for topic in topics:
+            producer.partitions_for(topic)
+        producer.close()
+    found = {topic: client.partitions_for_topic(topic) or set() for topic in topics}
+    return [TopicPartition(topic, number) for topic, numbers in found.items() for number in sorted(numbers)]
 
 
 def _plain(error: Exception) -> str:

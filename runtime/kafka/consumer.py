@@ -17,7 +17,7 @@ from kafka.errors import (
 
 from runtime.errors import BrokerLostRecords, BrokerUnreachable, UserError
 from runtime.health import Counters
-from runtime.kafka.client import Message, connected
+from runtime.kafka.client import Message, all_partitions, connected
 from runtime.settings import Connection
 from schemas.topics import TOPICS
 
@@ -25,6 +25,10 @@ log = logging.getLogger("lockstep.kafka")
 
 SESSION_S = 10.0
 """A worker that does not come back is given up after this. One with the same instance id is back at once."""
+
+EMBEDDED_SESSION_S = 5.0
+"""The embedded broker knows no instance ids, and every join after the first waits one second less than this. It must
+be more than the three seconds that the first join takes."""
 
 COMMIT_S = 30.0
 MOVED = (CommitFailedError, IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
@@ -52,30 +56,32 @@ class Consumer:
         *,
         from_start: bool = True,
         counters: Counters | None = None,
-        session_timeout_s: float = SESSION_S,
+        session_timeout_s: float | None = None,
     ) -> None:
         self._connection, self._group, self._topics = connection, group, tuple(topics)
         self._counters = counters or Counters()
+        session_ms = int(
+            1000 * (session_timeout_s or (EMBEDDED_SESSION_S if connection.broker_embedded else SESSION_S))
+        )
         self._client: KafkaConsumer = connected(
             connection,
             KafkaConsumer,
             client_id=f"{group or 'reader'}-{instance_id or 'any'}",
             group_id=group,
-            group_instance_id=instance_id if group else None,
+            group_instance_id=instance_id if group and not connection.broker_embedded else None,
             auto_offset_reset="earliest" if from_start else "latest",
             enable_auto_commit=False,
-            session_timeout_ms=int(session_timeout_s * 1000),
-            heartbeat_interval_ms=int(session_timeout_s * 1000 / 4),
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // 4,
             fetch_max_bytes=16 << 20,
             request_timeout_ms=20_000,
             metadata_max_age_ms=30_000,
             bootstrap_timeout_ms=10_000,
-            allow_auto_create_topics=connection.broker_embedded,
             metrics_enabled=False,
         )
         self._next: dict[TopicPartition, int | None] = {}
         if group is None:
-            self._client.assign(self.partitions())
+            self._assign_all()
         else:
             self._client.subscribe(self._topics, listener=_Forget(self._next))
 
@@ -122,25 +128,23 @@ class Consumer:
         """The partitions this consumer has now."""
         return {(partition.topic, partition.partition) for partition in self._client.assignment()}
 
-    def partitions(self) -> list[TopicPartition]:
-        """Every partition of the topics; UserError naming the topic that is not there."""
-        found = []
-        for topic in self._topics:
-            numbers = self._client.partitions_for_topic(topic)
-            if not numbers:
-                raise UserError(f"no topic {topic} at {self._connection.broker}: run `lockstep topics create`")
-            found += [TopicPartition(topic, number) for number in sorted(numbers)]
-        return found
-
     def to_the_end(self) -> Iterator[Message]:
         """Everything up to what is the end now, for a consumer without a group."""
-        left = self._client.end_offsets(self.partitions())
+        left = self._client.end_offsets(list(self._client.assignment()))
         while left := {partition: end for partition, end in left.items() if self._client.position(partition) < end}:
             yield from self.poll(1000, 1.0)
 
     def close(self) -> None:
         """Stop reading; nothing is committed. A member with an instance id stays in the group for its successor."""
         self._client.close(autocommit=False, timeout_ms=5000)
+
+    def _assign_all(self) -> None:
+        found = all_partitions(self._connection, self._client, self._topics)
+        missing = sorted(set(self._topics) - {partition.topic for partition in found})
+        if missing:
+            self.close()
+            raise UserError(f"no topic {', '.join(missing)} at {self._connection.broker}: run `lockstep topics create`")
+        self._client.assign(found)
 
     def _check(self, partition: TopicPartition, records: Sequence[Any]) -> None:
         expected = self._next.get(partition)

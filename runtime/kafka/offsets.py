@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.admin import OffsetSpec
 
-from runtime.kafka.client import connected
+from runtime.kafka.client import all_partitions, connected
 from runtime.settings import Connection
 
 
@@ -23,24 +22,22 @@ class Offsets:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._admin: KafkaAdminClient = connected(connection, KafkaAdminClient, bootstrap_timeout_ms=10_000)
-        self._reader: KafkaConsumer | None = None
+        self._reader: KafkaConsumer = connected(
+            connection, KafkaConsumer, group_id=None, enable_auto_commit=False, metrics_enabled=False
+        )
 
     def partitions(self, topics: Iterable[str]) -> list[Partition]:
         """Every partition of those `topics` that exist (on the embedded broker asking makes them)."""
-        described = self._admin.describe_topics(sorted(topics))
-        return [
-            Partition(topic["name"], partition["partition_index"])
-            for topic in described
-            for partition in topic["partitions"]
-        ]
+        found = all_partitions(self._connection, self._reader, sorted(topics))
+        return [Partition(partition.topic, partition.partition) for partition in found]
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Per partition the offset that its next message will get."""
-        return self._list(partitions, OffsetSpec.LATEST)
+        return _ours(self._reader.end_offsets([TopicPartition(*partition) for partition in partitions]))
 
     def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Per partition the offset of the oldest message kept."""
-        return self._list(partitions, OffsetSpec.EARLIEST)
+        return _ours(self._reader.beginning_offsets([TopicPartition(*partition) for partition in partitions]))
 
     def committed(self, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Per partition where `group` goes on; partitions it never committed are absent."""
@@ -48,36 +45,29 @@ class Offsets:
         found = self._admin.list_group_offsets({group: asked}).get(group, {})
         return {Partition(p.topic, p.partition): o.offset for p, o in found.items() if o.offset >= 0}
 
-    def message_bytes(self, ends: Mapping[Partition, int], newest: int = 5) -> dict[str, int]:
-        """Per topic the size of the largest of the `newest` messages of these partitions, keys included.
+    def message_bytes(self, ends: Mapping[Partition, int], newest: int = 20) -> dict[str, float]:
+        """Per topic the mean size of the `newest` messages of each of these partitions, keys included.
 
         Topics whose messages did not come within a second are absent.
         """
-        if self._reader is None:
-            self._reader = connected(
-                self._connection, KafkaConsumer, group_id=None, enable_auto_commit=False, metrics_enabled=False
-            )
         wanted = {TopicPartition(*partition): end for partition, end in ends.items() if end > 0}
-        largest: dict[str, int] = {}
         if not wanted:
-            return largest
+            return {}
         self._reader.assign(list(wanted))
         for partition, end in wanted.items():
             self._reader.seek(partition, max(0, end - newest))
+        sizes: dict[str, list[int]] = {}
         for _ in range(10):
             for partition, records in self._reader.poll(timeout_ms=100).items():
-                size = max(len(r.key or b"") + len(r.value or b"") for r in records)
-                largest[partition.topic] = max(largest.get(partition.topic, 0), size)
-            if len(largest) == len({partition.topic for partition in wanted}):
+                sizes.setdefault(partition.topic, []).extend(len(r.key or b"") + len(r.value or b"") for r in records)
+            if len(sizes) == len({partition.topic for partition in wanted}):
                 break
-        return largest
+        return {topic: sum(seen) / len(seen) for topic, seen in sizes.items()}
 
     def close(self) -> None:
         self._admin.close()
-        if self._reader is not None:
-            self._reader.close(autocommit=False)
+        self._reader.close(autocommit=False)
 
-    def _list(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
-        asked = {TopicPartition(*partition): spec for partition in partitions}
-        found = self._admin.list_partition_offsets(asked) if asked else {}
-        return {Partition(p.topic, p.partition): o.offset for p, o in found.items()}
+
+def _ours(found: Mapping[TopicPartition, int]) -> dict[Partition, int]:
+    return {Partition(partition.topic, partition.partition): offset for partition, offset in found.items()}

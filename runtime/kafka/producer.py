@@ -222,7 +222,6 @@ class Producer:
                     max_block_ms=int(METADATA_S * 1000),
                     bootstrap_timeout_ms=10_000,
                     metadata_max_age_ms=60_000,
-                    allow_auto_create_topics=self._connection.broker_embedded,
                     metrics_enabled=False,
                 )
             except UserError as error:

@@ -5,16 +5,20 @@ JVM. Where none can run, its tests skip and say why; with LOCKSTEP_REQUIRE_KAFKA
 """
 
 import contextlib
+import itertools
 import os
 import socket
 import uuid
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import pytest
-from local_kafka import VERSION, Unavailable, local_kafka
+from local_kafka import VERSION, LocalKafka, Unavailable, local_kafka
 
 from runtime.ports import free_port
 from runtime.settings import Connection
+
+_numbers = itertools.count()
 
 
 def _docker_answers() -> bool:
@@ -74,7 +78,7 @@ def _provided() -> Iterator[str]:
         yield address
 
 
-def without_kafka(reason: str) -> None:
+def without_kafka(reason: str) -> NoReturn:
     """Skip, or fail where a real Kafka is required."""
     if os.environ.get("LOCKSTEP_REQUIRE_KAFKA") == "1":
         pytest.fail(f"a real Kafka is required: {reason}", pytrace=False)
@@ -101,7 +105,6 @@ def kafka(_real_kafka: Connection | str) -> Connection:
     """A real Apache Kafka, one for the whole test session: use topic and group names of your own (`unique`)."""
     if isinstance(_real_kafka, str):
         without_kafka(_real_kafka)
-    assert isinstance(_real_kafka, Connection)
     return _real_kafka
 
 
@@ -119,6 +122,35 @@ def broker(request: pytest.FixtureRequest) -> Connection:
     """Each broker in turn: what holds on one must hold on the other."""
     connection: Connection = request.getfixturevalue(request.param)
     return connection
+
+
+@pytest.fixture(scope="module")
+def own_kafka() -> Iterator[LocalKafka]:
+    """A real Kafka for this test file alone, which may be stopped, killed and started again."""
+    with contextlib.ExitStack() as stack:
+        try:
+            own = stack.enter_context(local_kafka())
+        except Unavailable as error:
+            without_kafka(str(error))
+        yield own
+
+
+@pytest.fixture
+def new_topic(unique: Callable[[str], str]) -> Callable[..., str]:
+    """Makes a topic at a broker and returns its name; the embedded broker makes it by itself, with 4 partitions."""
+
+    def make(connection: Connection, partitions: int = 4, **settings: str) -> str:
+        name = unique(f"topic{next(_numbers)}")
+        if not connection.broker_embedded:
+            from kafka import KafkaAdminClient
+
+            admin = KafkaAdminClient(bootstrap_servers=connection.broker)
+            wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": settings}
+            admin.create_topics({name: wanted}, wait_for_metadata=True)
+            admin.close()
+        return name
+
+    return make
 
 
 @pytest.fixture

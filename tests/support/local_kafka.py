@@ -82,7 +82,7 @@ def cache_folder() -> Path:
 class LocalKafka:
     """One broker on 127.0.0.1; `stop` and `start` keep its port and its data, `kill` ends it at once."""
 
-    def __init__(self, folder: Path, heap_mb: int = 320) -> None:
+    def __init__(self, folder: Path, extra: str = "", heap_mb: int = 320) -> None:
         if shutil.which("java") is None:
             raise Unavailable("Java 17 or newer is not installed")
         self.port = free_port()
@@ -93,7 +93,7 @@ class LocalKafka:
         self._process: subprocess.Popen[bytes] | None = None
         self._settings = folder / "server.properties"
         self._settings.write_text(
-            _PROPERTIES.format(port=self.port, controller=free_port(), logs=folder / "logs"), encoding="utf-8"
+            _PROPERTIES.format(port=self.port, controller=free_port(), logs=folder / "logs") + extra, encoding="utf-8"
         )
         self._java("kafka.tools.StorageTool", "format", "-t", uuid.uuid4().hex[:22], "-c", str(self._settings))
 
@@ -139,11 +139,14 @@ class LocalKafka:
 
 
 @contextlib.contextmanager
-def local_kafka() -> Iterator[LocalKafka]:
-    """A running broker with its own scratch folder, both gone afterwards; raises Unavailable."""
+def local_kafka(extra: str = "") -> Iterator[LocalKafka]:
+    """A running broker with its own scratch folder, both gone afterwards; raises Unavailable.
+
+    `extra` are lines of server.properties; they win over ours.
+    """
     _sweep()
     with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-") as folder:
-        broker = LocalKafka(Path(folder))
+        broker = LocalKafka(Path(folder), extra)
         broker.start()
         try:
             yield broker
