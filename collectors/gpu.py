@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from collectors import nvml
 from collectors.base import Collector, CollectorError, NoData, Reading
-from collectors.gpu_device import COLUMNS, Device, Row, raise_if_driver, text
+from collectors.gpu_device import COLUMNS, Device, Row, raise_if_driver
 from collectors.pci import pci_address
 from collectors.table import table
 from runtime.clock import Clock
@@ -83,7 +83,7 @@ class GpuCollector:
         if not self._open:
             self._library.nvmlInit()
             self._open = True
-            self.driver = text(self._library.nvmlSystemGetDriverVersion())
+            self.driver = nvml.text(self._library.nvmlSystemGetDriverVersion())
         listed = self._listed()
         self._down = None
         for uuid, (handle, gpu) in listed.items():
@@ -100,8 +100,8 @@ class GpuCollector:
         for index in range(self._library.nvmlDeviceGetCount()):
             try:
                 handle = self._library.nvmlDeviceGetHandleByIndex(index)
-                uuid = text(self._library.nvmlDeviceGetUUID(handle))
-                pci = pci_address(text(self._library.nvmlDeviceGetPciInfo(handle).busId))
+                uuid = nvml.text(self._library.nvmlDeviceGetUUID(handle))
+                pci = pci_address(nvml.text(self._library.nvmlDeviceGetPciInfo(handle).busId))
             except self._library.NVMLError as error:
                 raise_if_driver(error)
                 continue  # lost, or not ours to see: a known one keeps its row as lost

@@ -25,10 +25,10 @@ UNREADABLE_AFTER = 3
 MIB = 1 << 20
 
 Row = dict[str, Value]
-Call = Callable[[nvml.NvmlLibrary, nvml.Handle], Sequence[float]]
+Call = Callable[[nvml.NvmlLibrary, nvml.Handle], Sequence[Value]]
 
 
-def _utilization(library: nvml.NvmlLibrary, handle: nvml.Handle) -> Sequence[float]:
+def _utilization(library: nvml.NvmlLibrary, handle: nvml.Handle) -> Sequence[Value]:
     rates = library.nvmlDeviceGetUtilizationRates(handle)
     return rates.gpu, rates.memory
 
@@ -176,7 +176,7 @@ class Device:
 
     def _word(self, ask: Callable[[nvml.Handle], str]) -> str:
         try:
-            return text(ask(self.handle))
+            return nvml.text(ask(self.handle))
         except self._library.NVMLError as error:
             raise_if_driver(error)
             return ""
@@ -186,11 +186,6 @@ def raise_if_driver(error: Exception) -> None:
     """Let through what speaks of the driver as a whole rather than of one GPU or value."""
     if nvml.code_of(error) in nvml.DRIVER_GONE:
         raise error
-
-
-def text(value: str | bytes) -> str:
-    """NVML's words are str or bytes, by call and version."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _all(reason: str) -> Row:

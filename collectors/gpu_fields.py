@@ -4,8 +4,8 @@ A metric may have alternatives (NVLink counters changed with Blackwell): the fir
 GPU lacks is remembered for ten minutes per (field, scope): asking costs, and a driver may learn it by an update.
 """
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 from collectors import nvml
 from collectors.rates import Rates, Value
@@ -125,78 +125,96 @@ Ask = tuple[int, int]
 """(field, scope)."""
 
 
+class _Choice(NamedTuple):
+    """One alternative as it is asked now: `asks` are the places from `start` on in the call."""
+
+    start: int
+    asks: tuple[Ask, ...]
+    scale: float
+
+
 class FieldReader:
     """Reads all fields of one GPU with one call, each value's own return code checked."""
 
     def __init__(self, links: int, rates: Rates) -> None:
         self._links, self._rates = links, rates
         self._absent, self._supported = Absent(), set[Ask]()
-        self._plan: list[tuple[FieldMetric, list[list[Ask]]]] = []
+        self._plan: list[tuple[FieldMetric, list[_Choice]]] = []
         self._asks: list[Ask] = []
         self._replan_at = float("-inf")
 
-    def read(self, ask: Callable[[list[Ask]], Iterable[nvml.FieldValue]], now: float) -> dict[str, Value]:
+    def read(self, ask: Callable[[list[Ask]], Sequence[nvml.FieldValue]], now: float) -> dict[str, Value]:
         """Every metric of FIELD_METRICS as a number or the reason of its absence.
 
         `ask` is nvmlDeviceGetFieldValues on this GPU. Raises DeviceGone, or whatever `ask` raises.
         """
         if now >= self._replan_at:
             self._make_plan(now)
-        answers: dict[Ask, Value] = {}
-        changed = False
-        for key, answer in zip(self._asks, ask(self._asks), strict=True):
-            code = answer.nvmlReturn
-            if code == nvml.SUCCESS:
-                number = nvml.number(answer)
-                answers[key] = "blank" if number is None else number
-                if key not in self._supported:
-                    self._supported.add(key)
-                    changed = True
-                continue
-            raise_if_gone(code)
-            answers[key] = reason = reason_of(code)
-            if reason == "unsupported":
-                self._absent.add(key, now)
-                self._supported.discard(key)
-                changed = True
-        values = {metric.name: self._value(metric, choices, answers, now) for metric, choices in self._plan}
-        if changed:
+        codes, numbers = nvml.decoded(ask(self._asks))
+        reasons = ["blank" if number is None else "" for number in numbers]
+        learned = False
+        for i, code in enumerate(codes):
+            if code != nvml.SUCCESS:
+                raise_if_gone(code)
+                reasons[i] = reason_of(code)
+                if reasons[i] == "unsupported":
+                    self._absent.add(self._asks[i], now)
+                    self._supported.discard(self._asks[i])
+                    learned = True
+        if len(self._supported) < len(self._asks):
+            answered = {ask for ask, code in zip(self._asks, codes, strict=True) if code == nvml.SUCCESS}
+            learned = learned or not answered <= self._supported
+            self._supported |= answered
+        clean = not any(reasons)
+        values = {
+            metric.name: self._value(metric, choices, numbers, None if clean else reasons, now)
+            for metric, choices in self._plan
+        }
+        if learned:
             self._make_plan(now)
         return values
 
     def _make_plan(self, now: float) -> None:
-        self._plan = []
+        self._plan, self._asks = [], []
         for metric in FIELD_METRICS:
-            choices: list[list[Ask]] = []
+            choices: list[_Choice] = []
             for choice in metric.alternatives:
-                asks = [ask for ask in self._asks_of(choice) if not self._absent(ask, now)]
-                choices.append(asks)
-                if any(ask in self._supported for ask in asks):
+                asks = tuple(ask for ask in self._asks_of(choice) if not self._absent(ask, now))
+                scale = metric.scale * (1024 if _KIB_FIELDS.issuperset(choice.fields) else 1)
+                if asks:
+                    choices.append(_Choice(len(self._asks), asks, scale))
+                    self._asks += asks
+                if not self._supported.isdisjoint(asks):
                     break
             self._plan.append((metric, choices))
-        self._asks = list(dict.fromkeys(ask for _, choices in self._plan for asks in choices for ask in asks))
         self._replan_at = self._absent.next_change(now)
 
     def _asks_of(self, choice: Sum) -> list[Ask]:
         scopes = range(self._links) if choice.per_link else (choice.scope,)
         return [(field, scope) for field in choice.fields for scope in scopes]
 
-    def _value(self, metric: FieldMetric, choices: list[list[Ask]], answers: dict[Ask, Value], now: float) -> Value:
-        # One loop and no lists: 21 metrics of every GPU pass here each second.
-        for asks in choices:
-            total: float | None = None
-            absent = ""
-            for ask in asks:
-                value = answers[ask]
-                if metric.rate and not isinstance(value, str):
-                    # Link by link: one link's reset must not hide in the growth of the others.
-                    value = self._rates.rate(ask, int(value), now)
-                if not isinstance(value, str):
-                    total = (total or 0) + value * (metric.scale * 1024 if ask[0] in _KIB_FIELDS else metric.scale)
-                elif value != "unsupported":
-                    absent = absent or value
-            if absent:
-                return absent
-            if total is not None:
-                return total
+    def _value(
+        self,
+        metric: FieldMetric,
+        choices: list[_Choice],
+        numbers: list[int | float | None],
+        reasons: list[str] | None,
+        now: float,
+    ) -> Value:
+        for start, who, scale in choices:
+            counts = numbers[start : start + len(who)]
+            if reasons is not None:
+                told = reasons[start : start + len(who)]
+                present = [i for i, reason in enumerate(told) if reason != "unsupported"]
+                if not present:
+                    continue
+                if any(told[i] for i in present):
+                    return next(told[i] for i in present if told[i])
+                counts, who = [counts[i] for i in present], tuple(who[i] for i in present)
+            known = cast(list[int], counts)
+            if not metric.rate:
+                return sum(known) * scale
+            # Link by link: one link's reset must not hide in the growth of the others.
+            rate = self._rates.rate(metric.name, known, now, who)
+            return rate if isinstance(rate, str) else rate * scale
         return "unsupported"

@@ -4,36 +4,34 @@ A float32 has 24 bits: a byte counter past 16 MiB would already lose single byte
 traffic. See docs/decisions/counters-become-rates.md.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 Value = float | str
 """A number, or the reason why there is none (counted as missing{reason})."""
 
 
 class Rates:
-    """Remembers the last value of each counter.
+    """Remembers the last values of counters, by key.
 
     >>> rates = Rates()
-    >>> [rates.rate("tx", count, at) for at, count in enumerate((10, 20, 5, 15))]
+    >>> [rates.rate("tx", (count,), at) for at, count in enumerate((10, 20, 5, 15))]
     ['first_reading', 10.0, 'counter_fell', 10.0]
     """
 
     def __init__(self) -> None:
-        self._last: dict[Hashable, tuple[int, float]] = {}
+        self._last: dict[Hashable, tuple[Sequence[int], float, object]] = {}
 
-    def rate(self, key: Hashable, count: int, at_s: float) -> Value:
-        """Growth per second since the last call; `at_s` is monotonic.
+    def rate(self, key: Hashable, counts: Sequence[int], at_s: float, who: object = None) -> Value:
+        """Growth per second of all `counts` together since the last call; `at_s` is monotonic.
 
-        A counter that falls was reset: a new epoch begins and there is no rate, however small the fall.
+        A counter that falls was reset: a new epoch begins and there is no rate, however small the fall, and however
+        much the others grew. `who` names the counters where they may be others next time.
         """
         before = self._last.get(key)
-        self._last[key] = (count, at_s)
-        if before is None or at_s <= before[1]:
+        self._last[key] = (counts, at_s, who)
+        if before is None or before[2] != who or at_s <= before[1]:
             return "first_reading"
-        if count < before[0]:
+        growth = [now - then for now, then in zip(counts, before[0], strict=True)]
+        if min(growth) < 0:
             return "counter_fell"
-        return (count - before[0]) / (at_s - before[1])
-
-    def forget(self) -> None:
-        """Begin a new epoch of everything: the device was reset, lost or reloaded."""
-        self._last.clear()
+        return sum(growth) / (at_s - before[1])

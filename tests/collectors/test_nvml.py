@@ -1,5 +1,6 @@
 """Our numbers are NVML's, and its ways of saying "no value" are understood."""
 
+import ctypes
 from types import SimpleNamespace
 from typing import Any
 
@@ -116,6 +117,46 @@ def value(kind: int, **union: Any) -> nvml.FieldValue:
 )
 def test_a_value_is_read_in_full_width_and_a_blank_is_none(answer: nvml.FieldValue, expected: float | None) -> None:
     assert nvml.number(answer) == expected
+
+
+def test_an_array_of_the_librarys_structs_is_read_as_a_whole() -> None:
+    struct = pynvml.c_nvmlFieldValue_t
+    assert [(name, nvml._FIELD_VALUE.fields[field][1]) for name, field in FIELDS_OF_STRUCT] == [
+        (name, getattr(struct, name).offset) for name, _ in FIELDS_OF_STRUCT
+    ]
+    assert nvml._FIELD_VALUE.itemsize == ctypes.sizeof(struct)
+    values = (struct * 8)()
+    told = [
+        (3, "ullVal", 2**53 + 1),
+        (1, "uiVal", 4_000_000_000),
+        (5, "siVal", -8),
+        (0, "dVal", 0.25),
+        (3, "ullVal", 2**64 - 1),
+        (1, "uiVal", 2**32 - 1),
+        (4, "sllVal", -(2**40)),
+        (6, "usVal", 7),
+    ]
+    for value, (kind, member, number) in zip(values, told, strict=True):
+        value.valueType = kind
+        value.value.ullVal = 0xFFFFFFFFFFFFFFFF  # what lies beside a narrow value is not part of it
+        setattr(value.value, member, number)
+    codes, numbers = nvml.decoded(values)
+    assert codes == [0] * 8
+    assert numbers == [2**53 + 1, 4_000_000_000, -8, 0.25, None, None, -(2**40), 7]
+    assert [nvml.number(value) for value in values] == numbers
+    values[3].nvmlReturn = 3
+    assert nvml.decoded(values)[0] == [0, 0, 0, 3, 0, 0, 0, 0]
+
+
+FIELDS_OF_STRUCT = [
+    ("fieldId", "field"),
+    ("scopeId", "scope"),
+    ("timestamp", "timestamp"),
+    ("latencyUsec", "latency"),
+    ("valueType", "type"),
+    ("nvmlReturn", "code"),
+    ("value", "value"),
+]
 
 
 def test_the_real_library_without_a_driver_says_so() -> None:
