@@ -1,6 +1,7 @@
 """Who reads what: the consumer groups of the product and their topics.
 
-The embedded broker forgets old records, so whoever writes to it waits for these readers.
+The embedded broker forgets old records, so whoever writes to it waits for these readers. A worker reads the inventory
+as well, but for itself, without the group.
 """
 
 WORKER = "lockstep-worker"
@@ -15,9 +16,7 @@ READS: dict[str, tuple[str, ...]] = {
         "steps",
         "features",
         "rack-frames",
-        "inventory",
         "findings",
-        "models",
     ),
     WRITER: (
         "node-frames",

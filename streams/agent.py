@@ -15,10 +15,13 @@ from runtime.health import Counters
 from schemas import DeadLetter, Record
 from schemas.codec import WireError, decode, encode
 from streams.acknowledge import Offsets, Token
+from streams.app import committed_offset
 from streams.lane import Lane, Send, Step
 from streams.partition import EventTime, Open, Partition, Surroundings
+from streams.places import Places
 from streams.settings import WorkerSettings
 from streams.state import read
+from streams.topics import changelog_topic
 
 PROCESS = "worker"
 
@@ -52,13 +55,15 @@ class Agent:
         clock: Clock,
         counters: Counters,
         event_time: EventTime,
+        places: Places,
         send: Send,
         fail: Callable[[BaseException], None],
     ) -> None:
         self.topics = tuple(topics)
         self._app, self._open, self._settings = app, open_partition, settings
-        self._clock, self._counters, self._event_time = clock, counters, event_time
+        self._clock, self._counters, self._event_time, self._places = clock, counters, event_time, places
         self._send, self._fail = send, fail
+        self._changelog = changelog_topic(name, settings.group)
         self._brake = Brake()
         self._assigned: dict[int, _Assigned] = {}
         self._stored: dict[int, dict[bytes, bytes]] = {}
@@ -84,7 +89,7 @@ class Agent:
         held = self._assigned[message.partition]
         offsets = held.offsets[message.topic]
         if offsets.newest is None:
-            offsets.start(self._app.consumer._committed_offset.get(message.tp))
+            offsets.start(committed_offset(self._app, message.tp))
         missing = offsets.missing
         if not offsets.take(message.offset):
             return
@@ -142,6 +147,11 @@ class Agent:
                     await held.pump
         self._assigned.clear()
 
+    def lag_now_s(self) -> float:
+        """How far behind the agent is: what its last event waited, nothing once all is taken."""
+        behind = any(self._waiting(number) for number in self._assigned)
+        return self.lag_s if behind or self._clock.monotonic() - self.last_s < 1.0 else 0.0
+
     @property
     def open(self) -> int:
         """Events taken and not finished."""
@@ -166,10 +176,14 @@ class Agent:
 
     async def _assign(self, number: int) -> None:
         around = Surroundings(
-            self._counters, self._event_time, self._detector_failed, int(self._settings.checkpoint_s * 1000)
+            self._counters,
+            self._event_time,
+            self._places,
+            self._detector_failed,
+            int(self._settings.checkpoint_s * 1000),
         )
         partition = self._open(number, read(self._stored.get(number, {}).items()), around)
-        lane = Lane(number, self._table.changelog_topic_name, self._send)
+        lane = Lane(number, self._changelog, self._send)
         held = self._assigned[number] = _Assigned(partition, lane, self.topics, self._clock.monotonic())
         held.pump = asyncio.create_task(self._pump(lane))
         async with lane.turn:

@@ -1,6 +1,12 @@
 """The Faust app: a factory, because an app made at import would hold on to an event loop that never runs."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import aiokafka
 import faust
+from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
+from faust.types import TP
 from faust.types.auth import CredentialsT
 
 from runtime.kafka import MAX_MESSAGE_BYTES, tls
@@ -51,6 +57,33 @@ def create_app(settings: WorkerSettings) -> faust.App:
     )
     app.finalize()
     return app
+
+
+async def commit(app: faust.App, offsets: Mapping[TP, int]) -> bool:
+    """Commit exactly these offsets; False where a rebalance came between.
+
+    Faust's consumer offers it to itself only: its public commit works out the offsets from its own acknowledgements.
+    """
+    consumer: Any = app.consumer
+    return bool(await consumer._commit(offsets))
+
+
+def committed_offset(app: faust.App, partition: TP) -> int | None:
+    """Where Faust began to read the partition; None where the group had never committed."""
+    consumer: Any = app.consumer
+    found: int | None = consumer._committed_offset.get(partition)
+    return found
+
+
+def reader(settings: WorkerSettings, topic: str) -> aiokafka.AIOKafkaConsumer:
+    """A consumer without a group that reads all of `topic` from its start."""
+    return aiokafka.AIOKafkaConsumer(
+        topic,
+        bootstrap_servers=[host.strip() for host in settings.broker.split(",")],
+        client_id=f"{instance(settings)}-{topic}",
+        auto_offset_reset="earliest",
+        **credentials_to_aiokafka_auth(_credentials(settings)),
+    )
 
 
 def _credentials(settings: WorkerSettings) -> CredentialsT | None:

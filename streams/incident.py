@@ -4,7 +4,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from schemas import Finding, Incident, Record
+import msgspec
+
+from schemas import Finding, Incident, Inventory, Record
+from schemas.codec import decode, encode
 from streams.acknowledge import Token
 from streams.lane import Step, Write
 from streams.partition import Surroundings
@@ -19,16 +22,20 @@ SETTLE_MS = 10_000
 
 
 class Book(Protocol):
-    """All incidents of one cluster. `restore` may repeat last words."""
+    """All incidents of one cluster."""
 
-    def apply(self, record: Finding, /) -> Sequence[Incident]: ...
+    def apply(self, record: Finding | Inventory, /) -> Sequence[Incident]: ...
     def advance(self, ts_ms: int, /) -> Sequence[Incident]: ...
     def state(self) -> dict[str, bytes]: ...
-    def restore(self, state: dict[str, bytes], /) -> Sequence[Incident] | None: ...
+    def restore(self, state: dict[str, bytes], /) -> None: ...
 
 
 class IncidentPartition:
-    """One book a cluster. Everything in it is a decision: what changed is stored before it is said."""
+    """One book a cluster. What it says is stored, then what changed in it, and only then it is said.
+
+    The book forgets an incident with its last word; so the words are stored by themselves, and a worker that was
+    killed in between says them when it is back.
+    """
 
     def __init__(
         self, number: int, saved: Mapping[Key, Saved], around: Surroundings, make: Callable[[str], Book]
@@ -38,7 +45,10 @@ class IncidentPartition:
         self._books: dict[Key, Book] = {}
         self._stored = {key: one.of("decisions") for key, one in saved.items()}
         self._newest_ms = {key: one.ts_ms for key, one in saved.items()}
-        self._again = [incident for key in saved for incident in self._open(key)]
+        self._placed: dict[Key, int] = {}
+        self._again = [decode(raw) for one in saved.values() for raw in _words(one.of("said"))]
+        for key in saved:
+            self._open(key)
 
     def restored(self) -> Step:
         return Step(findings=self._again)
@@ -51,16 +61,15 @@ class IncidentPartition:
             self._open(key)
         now_ms = self._newest_ms[key] = max(record.ts_ms, self._newest_ms.get(key, 0))
         try:
-            incidents = [*self._books[key].apply(record), *self._books[key].advance(now_ms)]
-            return (Step((token,), (), self._store(key, now_ms), incidents),)
+            self._place(key)
+            incidents = self._books[key].apply(record)
         except Exception as error:
-            self._around.counters.add("errors", 1, "detector_failed")
-            log.exception("finding %s left out, the incidents go on from what was stored", record.id)
-            self._open(key)
+            self._failed(key, f"finding {record.id} left out")
             return (Step((token,), (self._around.letter(token, record, "detector_failed", repr(error)),)),)
+        return (Step((token,), (), self._store(key, incidents, now_ms), incidents),)
 
     def tick(self, event_ms: int) -> Sequence[Step]:
-        return [step for key in self._books for step in self._grow_old(key, event_ms - SETTLE_MS)]
+        return [step for key in list(self._books) for step in self._grow_old(key, event_ms - SETTLE_MS)]
 
     def close(self) -> None: ...
 
@@ -68,15 +77,41 @@ class IncidentPartition:
         if now_ms <= self._newest_ms.get(key, 0):
             return ()
         self._newest_ms[key] = now_ms
-        incidents = self._books[key].advance(now_ms)
-        return (Step(state=self._store(key, now_ms), findings=incidents),) if incidents else ()
+        try:
+            incidents = self._books[key].advance(now_ms)
+        except Exception:
+            self._failed(key, "time could not pass")
+            return ()
+        return (Step(state=self._store(key, incidents, now_ms), findings=incidents),) if incidents else ()
 
-    def _open(self, key: Key) -> Sequence[Incident]:
-        """The book as it was stored last; returns its last words."""
-        book = self._books[key] = self._make(key.cluster)
-        stored = self._stored.get(key)
-        return (book.restore(stored) or ()) if stored else ()
+    def _place(self, key: Key) -> None:
+        """Tell the book where nodes are, when that has changed."""
+        version = self._around.places.version(key.cluster)
+        if self._placed.get(key) != version:
+            self._placed[key] = version
+            for inventory in self._around.places.nodes(key.cluster):
+                self._books[key].apply(inventory)
 
-    def _store(self, key: Key, now_ms: int) -> tuple[Write, ...]:
+    def _open(self, key: Key) -> None:
+        """The book as it was stored last."""
+        self._books[key] = self._make(key.cluster)
+        self._placed.pop(key, None)
+        if self._stored.get(key):
+            self._books[key].restore(self._stored[key])
+
+    def _store(self, key: Key, incidents: Sequence[Incident], now_ms: int) -> tuple[Write, ...]:
         self._stored[key] = self._books[key].state()
-        return self._states.write(key, "decisions", self._stored[key], now_ms)
+        said = {"": msgspec.msgpack.encode([encode(incident) for incident in incidents])} if incidents else {}
+        return (
+            *(self._states.write(key, "said", said, now_ms) if said else ()),
+            *self._states.write(key, "decisions", self._stored[key], now_ms),
+        )
+
+    def _failed(self, key: Key, what: str) -> None:
+        self._around.counters.add("errors", 1, "detector_failed")
+        log.exception("%s, the incidents of %s go on from what was stored", what, key.cluster)
+        self._open(key)
+
+
+def _words(said: Mapping[str, bytes]) -> list[bytes]:
+    return msgspec.msgpack.decode(said[""], type=list[bytes]) if "" in said else []

@@ -7,6 +7,7 @@ from runtime.health import Counters
 from schemas import DeadLetter, Record
 from streams.acknowledge import Token
 from streams.lane import Step
+from streams.places import Places
 from streams.state import Key, Saved
 
 
@@ -31,10 +32,15 @@ class EventTime:
 
 
 class Surroundings(NamedTuple):
-    """What a partition gets from its worker. `letter` makes the dead letter of an event from reason and detail."""
+    """What a partition gets from its worker.
+
+    `places` are those of all nodes, whoever has their partitions; `letter` makes the dead letter of an event from
+    reason and detail.
+    """
 
     counters: Counters
     event_time: EventTime
+    places: Places
     letter: Callable[[Token, Record, str, str], DeadLetter]
     checkpoint_ms: int
 

@@ -3,14 +3,17 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from contextlib import ExitStack
 
 from runtime.clock import Clock, SystemClock
 from runtime.errors import UserError
 from runtime.health import Counters, serve_metrics
 from runtime.kafka import Offsets, wait_for_broker
+from runtime.ports import require_free
+from streams import places
 from streams.agent import PROCESS
 from streams.app import create_app
+from streams.plan import detection, load_model
 from streams.settings import WorkerSettings
 from streams.topics import changelog_topic
 from streams.worker import Plan, Worker
@@ -25,18 +28,19 @@ STOP_S = 12.0
 __all__ = ["WorkerSettings", "run"]
 
 
-def run(settings: WorkerSettings, stop: threading.Event, *, plan: Plan, clock: Clock | None = None) -> None:
-    """Detect until `stop` is set. Raises what made the worker fail: then the process must end and be started again."""
-    clock = clock or SystemClock()
-    counters = Counters()
-    quiet: Callable[[], None] = lambda: None  # noqa: E731
+def run(settings: WorkerSettings, stop: threading.Event, plan: Plan | None = None, clock: Clock | None = None) -> None:
+    """Detect until `stop` is set; `plan` replaces the product's detectors.
+
+    Raises what made the worker fail: then the process must end and be started again.
+    """
+    plan = plan or detection(load_model(settings.model_path))
+    clock, counters = clock or SystemClock(), Counters()
     check_topics(settings, plan)
-    closed = serve_metrics(PROCESS, counters, settings.prometheus_port) if settings.prometheus_port else quiet
-    try:
-        with asyncio.Runner() as runner:
-            runner.run(_serve(settings, stop, plan, clock, counters))
-    finally:
-        closed()
+    with ExitStack() as stack:
+        if settings.prometheus_port:
+            require_free(settings.prometheus_port, "the worker's Prometheus endpoint", "--prometheus-port")
+            stack.callback(serve_metrics(PROCESS, counters, settings.prometheus_port))
+        stack.enter_context(asyncio.Runner()).run(_serve(settings, stop, plan, clock, counters))
 
 
 def check_topics(settings: WorkerSettings, plan: Plan) -> None:
@@ -47,7 +51,7 @@ def check_topics(settings: WorkerSettings, plan: Plan) -> None:
     wait_for_broker(settings, BROKER_S)
     if settings.broker_embedded:
         return
-    needed = {topic for topics, _ in plan.values() for topic in topics}
+    needed = {places.TOPIC} | {topic for topics, _ in plan.values() for topic in topics}
     needed |= {changelog_topic(agent, settings.group) for agent in plan}
     asked = Offsets(settings)
     try:

@@ -20,8 +20,9 @@ LIMIT_BYTES = 512 * 1024
 CHECKPOINT_MS = 60_000
 """How much event time of learning a kill may lose."""
 
-Kind = Literal["decisions", "learning", "position"]
-"""`position` is how far an order of ticks has come: written before the events it covers are acknowledged."""
+Kind = Literal["decisions", "learning", "position", "said"]
+"""`position` is how far an order of ticks has come: written before the events it covers are acknowledged. `said` are
+the records that a decision leads to, written ahead of it, so that a restart can send them."""
 
 
 class StateTooLarge(Exception):

@@ -9,15 +9,23 @@ import faust
 
 from runtime.clock import Clock
 from runtime.health import Counters, HealthReporter
+from schemas import Inventory
 from schemas.codec import encode
 from streams.agent import PROCESS, Agent
+from streams.app import commit, reader
 from streams.partition import EventTime, Open
+from streams.places import Places
 from streams.settings import WorkerSettings, instance
 
 log = logging.getLogger(__name__)
 
 DRAIN_S = 5.0
 """How long a stop or rebalance waits for what is on its way; what is late comes again from the last commit."""
+
+EMBEDDED_COMMIT_S = 0.2
+
+NO_INPUT_S = 60.0
+"""After so long without an event the health record says so: nobody else can tell that all nodes fell silent."""
 
 Plan = Mapping[str, tuple[Sequence[str], Open]]
 """Agents by name: the topics of one, and what opens a partition of it."""
@@ -27,10 +35,10 @@ class Worker:
     """Runs the agents of `plan` inside `app`; start and stop the app to start and stop all of it."""
 
     def __init__(self, app: faust.App, plan: Plan, settings: WorkerSettings, clock: Clock, counters: Counters) -> None:
-        self._app, self._clock, self.counters = app, clock, counters
+        self._app, self._settings, self._clock, self.counters = app, settings, clock, counters
         self._committed: dict[faust.types.TP, int] = {}
         self.failure: BaseException | None = None
-        event_time = EventTime()
+        event_time, self._places = EventTime(), Places()
         self.agents = {
             name: Agent(
                 app,
@@ -41,6 +49,7 @@ class Worker:
                 clock=clock,
                 counters=counters,
                 event_time=event_time,
+                places=self._places,
                 send=self._send,
                 fail=self.fail,
             )
@@ -49,7 +58,8 @@ class Worker:
         self._reporter = HealthReporter(settings.cluster, PROCESS, instance(settings), clock.now_ms(), counters, clock)
         app.on_partitions_revoked.connect(self._revoked)
         app.on_before_shutdown.connect(self._stopping)
-        app.timer(settings.commit_interval_s)(self._commit_in_turn)
+        app.task()(self._follow_places)
+        app.timer(_commit_interval_s(settings))(self._commit_in_turn)
         app.timer(1.0)(self._tick)
         app.timer(settings.health_interval_s)(self._report)
 
@@ -62,8 +72,14 @@ class Worker:
         """Commit what is finished. Faust's own commit is not used: docs/decisions/acknowledgement.md."""
         positions = {tp: offset for agent in self.agents.values() for tp, offset in agent.committable()}
         fresh = {tp: offset for tp, offset in positions.items() if self._committed.get(tp) != offset}
-        if fresh and await self._app.consumer._commit(fresh):
+        if fresh and await commit(self._app, fresh):
             self._committed.update(fresh)
+
+    async def _follow_places(self) -> None:
+        try:
+            await self._places.follow(reader(self._settings, Inventory.topic))
+        except Exception as error:
+            self.fail(error)
 
     async def _commit_in_turn(self) -> None:
         if not self._app.rebalancing:
@@ -76,15 +92,20 @@ class Worker:
 
     async def _report(self) -> None:
         idle_s = min(self._clock.monotonic() - agent.last_s for agent in self.agents.values())
-        self.counters.gauge("lag_s", max(agent.lag_s for agent in self.agents.values()))
-        self.counters.gauge("age_s", idle_s)
+        self.counters.gauge("lag_s", max(agent.lag_now_s() for agent in self.agents.values()))
+        self.counters.gauge("last_event_age_s", idle_s)
         self.counters.gauge("open_events", sum(agent.open for agent in self.agents.values()))
-        record = self._reporter.record("no input" if idle_s > 60 else "")
+        record = self._reporter.record("no input" if idle_s > NO_INPUT_S else "")
         await self._send(record.topic, record.key.encode(), encode(record), None)
 
     async def _send(self, topic: str, key: bytes, value: bytes | None, partition: int | None) -> Awaitable[object]:
-        self.counters.add("sent")
-        return await self._app.producer.send(topic, key, value, partition, None, None)
+        future: asyncio.Future[object] = await self._app.producer.send(topic, key, value, partition, None, None)
+        future.add_done_callback(self._delivered)
+        return future
+
+    def _delivered(self, future: asyncio.Future[object]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self.counters.add("sent")
 
     async def _revoked(self, *_: Any, **__: Any) -> None:
         await self._let_go()
@@ -104,3 +125,10 @@ class Worker:
         for agent in self.agents.values():
             await agent.close()
         self._committed.clear()
+
+
+def _commit_interval_s(settings: WorkerSettings) -> float:
+    """Whoever feeds the embedded broker waits for commits, so there they come often."""
+    return (
+        min(settings.commit_interval_s, EMBEDDED_COMMIT_S) if settings.broker_embedded else settings.commit_interval_s
+    )

@@ -123,7 +123,7 @@ def test_health_says_what_was_received_and_sent(embedded_stage: Stage) -> None:
     assert last.counters["errors{not_msgpack}"] == 1
     assert last.counters["sent"] >= 8
     assert 0 <= last.gauges["lag_s"] < 20
-    assert 0 <= last.gauges["age_s"] < 20
+    assert 0 <= last.gauges["last_event_age_s"] < 20
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
 
 

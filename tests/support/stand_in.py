@@ -16,7 +16,7 @@ import msgspec
 
 from detectors.episode import Episode, Episodes, Rule, Verdict
 from runtime.log import configure
-from schemas import Baselines, Event, Features, Finding, Incident, NodeFrame, StepFrame
+from schemas import Baselines, Event, Features, Finding, Incident, Inventory, NodeFrame, StepFrame
 from schemas.features import GpuFeatures
 from schemas.finding import Subject
 from schemas.identity import incident_id
@@ -128,7 +128,9 @@ class StandInBook:
         self._cluster = cluster
         self._incidents: dict[str, Incident] = {}
 
-    def apply(self, record: Finding, /) -> Sequence[Incident]:
+    def apply(self, record: Finding | Inventory, /) -> Sequence[Incident]:
+        if isinstance(record, Inventory):
+            return ()
         if record.summary == "poison":
             raise ValueError("poison")
         old = self._incidents.get(record.id)
@@ -160,9 +162,8 @@ class StandInBook:
     def state(self) -> dict[str, bytes]:
         return {name: msgspec.msgpack.encode(incident) for name, incident in self._incidents.items()}
 
-    def restore(self, state: dict[str, bytes], /) -> Sequence[Incident]:
+    def restore(self, state: dict[str, bytes], /) -> None:
         self._incidents = {name: msgspec.msgpack.decode(raw, type=Incident) for name, raw in state.items()}
-        return tuple(self._incidents.values())
 
 
 def plan() -> Plan:

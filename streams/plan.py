@@ -1,0 +1,55 @@
+"""What a worker runs: every agent with its topics and the detectors it opens."""
+
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from detectors.forest import Forest, ModelError
+from detectors.incident import IncidentBook
+from detectors.job import JobDetector
+from detectors.node import NodeDetector
+from detectors.rack import RackDetector
+from runtime.errors import UserError
+from streams import incident, job, node, rack
+from streams.state import Key
+from streams.worker import Plan
+
+MODEL = "fleet.forest"
+"""The forest that ships with the detectors."""
+
+
+def detection(model: Forest) -> Plan:
+    """All of detection, every GPU scored by `model`."""
+
+    def of_node(key: Key) -> NodeDetector:
+        return NodeDetector(key.cluster, key.name, model)
+
+    def of_job(key: Key) -> JobDetector:
+        return JobDetector(key.cluster, key.name)
+
+    def of_rack(key: Key) -> RackDetector:
+        return RackDetector(key.cluster, key.name)
+
+    return {
+        "node": (node.TOPICS, partial(node.NodePartition, make=of_node)),
+        "job": (job.TOPICS, partial(job.JobPartition, make=of_job)),
+        "rack": (rack.TOPICS, partial(rack.RackPartition, make=of_rack)),
+        "incident": (incident.TOPICS, partial(incident.IncidentPartition, make=IncidentBook)),
+    }
+
+
+def load_model(path: str) -> Forest:
+    """The forest in the file at `path`, or the one that ships where `path` is empty; UserError where it is none.
+
+    It has scored once: what numba compiles at the first call is compiled before the worker joins its group.
+    """
+    try:
+        forest = Forest.from_bytes(Path(path).read_bytes() if path else files("detectors").joinpath(MODEL).read_bytes())
+        row = np.zeros((1, len(forest.schema)), dtype=np.float32)
+        forest.p_value(row, forest.score(row))
+        return forest
+    except (OSError, ModelError) as error:
+        said = f"{type(error).__name__ if isinstance(error, OSError) else error}"
+        raise UserError(f"forest model {path or MODEL}: {said}; give another by --model-path") from None

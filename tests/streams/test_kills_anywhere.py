@@ -1,0 +1,197 @@
+"""Kill a worker between any two writes, as often as you like: what is said in the end is what was said without.
+
+The partitions are the real ones; broker, changelog and death are played here, one write at a time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stand_in import StandInBook, StandInJob, StandInNode
+from stream_stage import START_MS
+
+from runtime.deadletters import dead_letter
+from runtime.health import Counters
+from schemas import Finding, Incident, NodeFrame, Record, StepFrame
+from schemas.step import RankStep
+from streams.acknowledge import Offsets, Token
+from streams.incident import IncidentPartition
+from streams.job import JobPartition, JobRecord
+from streams.lane import Step
+from streams.node import NodePartition
+from streams.partition import EventTime, Open, Surroundings
+from streams.places import Places
+from streams.state import read
+
+
+class Killed(Exception):
+    """Nothing is written any more."""
+
+
+class World:
+    """All that outlives a worker: topics, changelog and commits. `lives` says after how many writes each one dies."""
+
+    def __init__(self, lives: list[int], random: Random) -> None:
+        self.lives, self.random = list(lives), random
+        self.changelog: dict[bytes, bytes] = {}
+        self.topic: list[Record] = []
+        self.committed: dict[str, int] = {}
+        self._left: int | None = None
+
+    def write(self, do: Callable[[], None]) -> None:
+        if self._left is not None:
+            if self._left == 0:
+                raise Killed
+            self._left -= 1
+        do()
+
+    def run(self, open_partition: Open, events: list[Record]) -> list[Record]:
+        """Workers one after another until one reaches the end; returns all that was ever sent."""
+        while True:
+            self._left = self.lives.pop(0) if self.lives else None
+            try:
+                self._live(open_partition, events)
+                return self.topic
+            except Killed:
+                pass
+
+    def _live(self, open_partition: Open, events: list[Record]) -> None:
+        around = Surroundings(
+            Counters(),
+            EventTime(),
+            Places(),
+            lambda token, record, reason, detail: dead_letter("c", "w", ("t", 0, 0), reason, detail, b"", 1),
+            5000,
+        )
+        partition = open_partition(0, read(self.changelog.items()), around)
+        self._finish(partition.restored())
+        offsets: dict[str, Offsets] = {}
+        for number, record in self._unread(events):
+            held = offsets.setdefault(record.topic, Offsets())
+            held.take(number)
+            for step in partition.take(record, Token(held, record.topic, 0, number), 0.0):
+                self._finish(step)
+            if self.random.random() < 0.3:
+                for topic, one in offsets.items():
+                    if one.committable is not None:
+                        self.committed[topic] = one.committable
+
+    def _unread(self, events: list[Record]) -> Iterator[tuple[int, Record]]:
+        """The events not committed, each with its place among those of its topic."""
+        numbers: dict[str, int] = {}
+        for record in events:
+            number = numbers.get(record.topic, 0)
+            numbers[record.topic] = number + 1
+            if number >= self.committed.get(record.topic, 0):
+                yield number, record
+
+    def _finish(self, step: Step) -> None:
+        """What `streams.lane` does, one write after another."""
+        for record in step.outputs:
+            self.write(partial(self.topic.append, record))
+        for key, value in step.state:
+            self.write(partial(self._store, key, value))
+        for record in step.findings:
+            self.write(partial(self.topic.append, record))
+        for token in step.tokens:
+            token.finish()
+
+    def _store(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self.changelog.pop(key, None)
+        else:
+            self.changelog[key] = value
+
+
+def findings(sent: list[Record]) -> set[tuple[str, int, str, int]]:
+    return {(f.id, f.revision, f.state, f.victims) for f in sent if isinstance(f, Finding)}
+
+
+def identities(sent: list[Record]) -> set[tuple[str | int, ...]]:
+    return {record.identity for record in sent if not isinstance(record, Finding)}
+
+
+def frames() -> list[Record]:
+    return [
+        NodeFrame(
+            cluster="c",
+            ts_ms=START_MS + 1000 * tick,
+            node=f"n{n}",
+            run_id=1,
+            seq=tick,
+            missing={"bad": 1} if (tick // (2 + n)) % 2 else {},
+        )
+        for tick in range(40)
+        for n in range(3)
+    ]
+
+
+def steps(random: Random) -> list[Record]:
+    """Four nodes, two jobs, each node's records in order but up to 1.5 s late. The last twenty ticks push out what is
+    held before."""
+    arriving: list[tuple[float, StepFrame]] = []
+    for n in range(4):
+        arrives = 0.0
+        for tick in range(60):
+            arrives = max(arrives, tick + 1.5 * random.random())
+            slow = n == 1 and (tick // 3) % 2 and tick < 40
+            for job in ("j", "k"):
+                record = StepFrame(
+                    cluster="c",
+                    ts_ms=START_MS + 1000 * tick,
+                    node=f"n{n}",
+                    run_id=1,
+                    seq=2 * tick + (job == "k"),
+                    job=job,
+                    steps=(RankStep(rank=0, step=tick, step_us=2e6 if slow else 1.0),),
+                )
+                arriving.append((arrives, record))
+    return [record for _, record in sorted(arriving, key=lambda pair: pair[0])]
+
+
+lives = st.lists(st.integers(0, 120), max_size=6)
+seeds = st.integers(0, 1000)
+
+
+@given(lives, seeds)
+@settings(max_examples=60, deadline=None)
+def test_nodes(lives: list[int], seed: int) -> None:
+    open_partition = partial(NodePartition, make=StandInNode)
+    whole = World([], Random(0)).run(open_partition, frames())
+    sent = World(lives, Random(seed)).run(open_partition, frames())
+    assert findings(sent) == findings(whole)
+    assert len({f.id for f in sent if isinstance(f, Finding)}) > 10
+    assert identities(sent) == identities(whole)
+
+
+@given(lives, seeds)
+@settings(max_examples=60, deadline=None)
+def test_jobs(lives: list[int], seed: int) -> None:
+    judged: list[int] = []
+
+    class Counted(StandInJob):
+        def update(self, tick_ms: int, records: Sequence[JobRecord], /) -> Sequence[Finding]:
+            judged.append(len({record.node for record in records}))
+            return super().update(tick_ms, records)
+
+    open_partition = partial(JobPartition, make=Counted)
+    events = steps(Random(seed))
+    whole = World([], Random(0)).run(open_partition, events)
+    sent = World(lives, Random(seed)).run(open_partition, events)
+    assert findings(sent) == findings(whole)
+    assert set(judged) == {4}, "a tick comes whole or not at all"
+
+
+@given(lives, seeds)
+@settings(max_examples=60, deadline=None)
+def test_incidents(lives: list[int], seed: int) -> None:
+    open_partition = partial(IncidentPartition, make=StandInBook)
+    said = [
+        f for f in World([], Random(0)).run(partial(NodePartition, make=StandInNode), frames()) if f.topic == "findings"
+    ]
+    whole = World([], Random(0)).run(open_partition, said)
+    sent = World(lives, Random(seed)).run(open_partition, said)
+    assert identities(sent) == identities(whole)
+    assert {i.change for i in sent if isinstance(i, Incident)} == {"open", "resolve"}
