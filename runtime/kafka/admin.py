@@ -16,13 +16,14 @@ from runtime.settings import Connection
 from schemas.topics import TOPICS
 
 WAIT_STEP_S = 0.2
+ATTEMPT_S = 5.0
 
 
 def wait_for_broker(connection: Connection, timeout_s: float) -> None:
     """Return when a broker answers; BrokerUnreachable, saying why, when none does within `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while True:
-        left_s = max(1.0, min(10.0, deadline - time.monotonic()))
+        left_s = max(1.0, min(ATTEMPT_S, deadline - time.monotonic()))
         try:
             connected(connection, KafkaAdminClient, bootstrap_timeout_ms=int(left_s * 1000)).close()
             return

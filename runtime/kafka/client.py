@@ -1,12 +1,13 @@
 """How to reach a broker: options, TLS, and whether anything is there at all."""
 
+import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError
+from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from runtime.errors import BrokerUnreachable, UserError
@@ -16,6 +17,9 @@ MAX_MESSAGE_BYTES = 1_000_000
 """Kafka's own default for a topic is 1,048,588 bytes for a batch with its headers."""
 
 PROBE_S = 3.0
+_QUESTION = bytes.fromhex("0000000a 0012 0000 4c6f636b ffff")
+"""ApiVersions, version 0: length, key 18, version, a correlation id to get back, no client name."""
+
 T = TypeVar("T")
 
 
@@ -70,14 +74,29 @@ def options(connection: Connection) -> dict[str, Any]:
     return chosen
 
 
-def listening(connection: Connection) -> str:
-    """Empty where one of the addresses accepts a connection, else why the last one does not."""
+def unreachable(connection: Connection) -> str:
+    """Empty where a broker answers at one of the addresses, else why not, for a person.
+
+    Asks Kafka's first question (ApiVersions) on a socket of its own: kafka-python says only that time ran out.
+    """
+    context = tls(connection)
     reason = ""
     for address in connection.broker.split(","):
         host, _, port = address.strip().rpartition(":")
+        host = host.strip("[]")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_S).close()
-            return ""
+            with contextlib.ExitStack() as stack:
+                link: socket.socket = stack.enter_context(socket.create_connection((host, int(port)), PROBE_S))
+                if context is not None:
+                    link = stack.enter_context(context.wrap_socket(link, server_hostname=host))
+                link.sendall(_QUESTION)
+                if link.recv(8, socket.MSG_WAITALL if context is None else 0)[4:8] == _QUESTION[8:12]:
+                    return ""
+                reason = "what listens there is no Kafka broker, or wants TLS"
+        except ssl.SSLError as error:
+            reason = f"TLS failed: {_plain(error)}"
+        except TimeoutError:
+            reason = "no answer"
         except (OSError, OverflowError) as error:
             reason = _plain(error)
     return reason
@@ -85,7 +104,7 @@ def listening(connection: Connection) -> str:
 
 def connected(connection: Connection, make: Callable[..., T], *arguments: Any, **given: Any) -> T:
     """`make(*arguments, **options, **given)`; BrokerUnreachable, with nothing left open, where that fails."""
-    reason = listening(connection)
+    reason = unreachable(connection)
     if reason:
         raise BrokerUnreachable(f"no broker at {connection.broker}: {reason}; start one, or give --broker HOST:PORT")
     made: list[KafkaNetClient] = []
@@ -101,12 +120,11 @@ def connected(connection: Connection, make: Callable[..., T], *arguments: Any, *
     except KafkaError as error:
         for left in made:
             left.close()
-        if isinstance(error, SaslAuthenticationFailedError | AuthorizationError):
-            who = connection.broker_user or "a client without a name"
-            raise UserError(f"the broker at {connection.broker} refuses {who}: {_plain(error)}") from None
+        # kafka-python keeps a refusal to itself and goes on trying; the broker did answer just now.
+        who = f"let {connection.broker_user} in" if connection.broker_user else "go on without a user"
         raise BrokerUnreachable(
-            f"something listens at {connection.broker}, but does not answer as a Kafka broker does: "
-            "check the port and the TLS settings"
+            f"the broker at {connection.broker} answers, but does not {who}: check LOCKSTEP_BROKER_USER, "
+            f"LOCKSTEP_BROKER_PASSWORD and LOCKSTEP_BROKER_SASL_MECHANISM ({_plain(error)})"
         ) from None
 
 

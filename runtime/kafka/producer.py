@@ -107,6 +107,7 @@ class Producer:
         self._closing = False
         self._not_before: dict[str, float] = {}
         self._acknowledged_s = time.monotonic()
+        self._silent = False
         self._repeats = Repeats()
         self._thread = threading.Thread(target=self._work, name=f"producer-{client_id}", daemon=True)
         self._thread.start()
@@ -259,6 +260,9 @@ class Producer:
         self._waiting_bytes -= message.size
         return message
 
+    def _count(self) -> int:
+        return len(self._waiting) + len(self._again) + len(self._in_flight)
+
     def _oldest(self) -> int:
         numbers = [*self._in_flight, *(message.number for message in self._again)]
         if self._waiting:
@@ -277,6 +281,9 @@ class Producer:
         with self._state:
             mine = self._landed(message)
             self._acknowledged_s = time.monotonic()
+            if self._silent:
+                self._silent = False
+                log.warning("the broker at %s answers again; %d messages wait", self._connection.broker, self._count())
         if mine:
             self._counters.add("sent")
             if message.on_done is not None:
@@ -305,15 +312,12 @@ class Producer:
             message.on_done(error)
 
     def _say_if_silent(self) -> None:
+        now = time.monotonic()
         if not self._in_flight:
-            self._acknowledged_s = time.monotonic()
-        elif time.monotonic() - self._acknowledged_s > SILENT_S:
-            self._repeats.log(
-                log,
-                logging.WARNING,
-                "silent",
-                f"the broker at {self._connection.broker} does not answer; {len(self._waiting)} messages wait",
-            )
+            self._acknowledged_s = now
+        elif not self._silent and now - self._acknowledged_s > SILENT_S:
+            self._silent = True
+            log.warning("the broker at %s does not answer; messages wait for it", self._connection.broker)
 
 
 def _close(client: KafkaProducer) -> None:

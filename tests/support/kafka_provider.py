@@ -5,6 +5,7 @@ JVM. Where none can run, its tests skip and say why; with LOCKSTEP_REQUIRE_KAFKA
 """
 
 import contextlib
+import gc
 import itertools
 import os
 import socket
@@ -124,15 +125,23 @@ def broker(request: pytest.FixtureRequest) -> Connection:
     return connection
 
 
-@pytest.fixture(scope="module")
-def own_kafka() -> Iterator[LocalKafka]:
-    """A real Kafka for this test file alone, which may be stopped, killed and started again."""
+@pytest.fixture(scope="session")
+def _own_kafka() -> Iterator[LocalKafka]:
     with contextlib.ExitStack() as stack:
         try:
             own = stack.enter_context(local_kafka())
         except Unavailable as error:
             without_kafka(str(error))
         yield own
+
+
+@pytest.fixture
+def own_kafka(_own_kafka: LocalKafka) -> Iterator[LocalKafka]:
+    """A real Kafka that a test may stop, kill and start again; also speaks TLS and wants a user there."""
+    yield _own_kafka
+    gc.collect()  # sockets that clients lost with the broker
+    if not _own_kafka.running:
+        _own_kafka.start()
 
 
 @pytest.fixture

@@ -9,11 +9,18 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from runtime.ports import free_port
 
 VERSION = "4.4.0"
+USER, PASSWORD = "lockstep", "not-a-secret"
 SCRATCH = "lockstep-kafka-"
 START_S = 60.0
 """Cold start took 4 s on two idle cores; a busy CI machine gets an order of magnitude."""
@@ -29,9 +36,17 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SECURE://localhost:{secure}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
 controller.listener.names=CONTROLLER
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+  user_{user}="{password}";
+listener.name.secure.scram-sha-512.sasl.jaas.config=\
+  org.apache.kafka.common.security.scram.ScramLoginModule required;
 controller.quorum.voters=1@127.0.0.1:{controller}
 log.dirs={logs}
 auto.create.topics.enable=false
@@ -79,23 +94,62 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lockstep"
 
 
-class LocalKafka:
-    """One broker on 127.0.0.1; `stop` and `start` keep its port and its data, `kill` ends it at once."""
+def certificate(authority: Path, server: Path) -> None:
+    """Write the certificate of an authority that is `localhost` itself, and the same with its key, both PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = signed.public_bytes(serialization.Encoding.PEM)
+    plain = serialization.NoEncryption()
+    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    authority.write_bytes(pem)
+    server.write_bytes(secret + pem)
 
-    def __init__(self, folder: Path, extra: str = "", heap_mb: int = 320) -> None:
+
+class LocalKafka:
+    """One broker; `stop` and `start` keep its ports and its data, `kill` ends it at once.
+
+    `address` speaks plain text; `secure_address` wants TLS (trusted by the file `certificate`) and a user.
+    """
+
+    def __init__(self, folder: Path, heap_mb: int = 320) -> None:
         if shutil.which("java") is None:
             raise Unavailable("Java 17 or newer is not installed")
-        self.port = free_port()
-        self.address = f"127.0.0.1:{self.port}"
+        self.port, self.secure_port = free_port(), free_port()
+        self.address, self.secure_address = f"127.0.0.1:{self.port}", f"localhost:{self.secure_port}"
         self._folder = folder
+        self.certificate, self._keystore = folder / "ca.pem", folder / "server.pem"
         self._classpath = f"{jars(cache_folder())}/*"
         self._heap = [f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         self._process: subprocess.Popen[bytes] | None = None
         self._settings = folder / "server.properties"
+        certificate(self.certificate, self._keystore)
         self._settings.write_text(
-            _PROPERTIES.format(port=self.port, controller=free_port(), logs=folder / "logs") + extra, encoding="utf-8"
+            _PROPERTIES.format(
+                port=self.port,
+                secure=self.secure_port,
+                controller=free_port(),
+                logs=folder / "logs",
+                keystore=self._keystore,
+                user=USER,
+                password=PASSWORD,
+            ),
+            encoding="utf-8",
         )
-        self._java("kafka.tools.StorageTool", "format", "-t", uuid.uuid4().hex[:22], "-c", str(self._settings))
+        identity, scram = uuid.uuid4().hex[:22], f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
+        self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings), "--add-scram", scram)
 
     def _java(self, *arguments: str) -> None:
         command = ["java", *self._heap, "-cp", self._classpath, *arguments]
@@ -121,6 +175,10 @@ class LocalKafka:
         self.kill()
         raise Unavailable(f"Kafka did not start: {(self._folder / 'broker.log').read_text()[-300:]}")
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def stop(self) -> None:
         """Ask the broker to end, as an operator would; it flushes its log."""
         if self._process is not None:
@@ -139,14 +197,11 @@ class LocalKafka:
 
 
 @contextlib.contextmanager
-def local_kafka(extra: str = "") -> Iterator[LocalKafka]:
-    """A running broker with its own scratch folder, both gone afterwards; raises Unavailable.
-
-    `extra` are lines of server.properties; they win over ours.
-    """
+def local_kafka() -> Iterator[LocalKafka]:
+    """A running broker with its own scratch folder, both gone afterwards; raises Unavailable."""
     _sweep()
     with tempfile.TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-") as folder:
-        broker = LocalKafka(Path(folder), extra)
+        broker = LocalKafka(Path(folder))
         broker.start()
         try:
             yield broker
