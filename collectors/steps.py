@@ -56,30 +56,35 @@ def parse_line(line: bytes) -> StepLine:
 
 def from_row(row: Mapping[str, Any]) -> StepLine:
     """One row of a table by column name; numbers may be text. Raises BadStep."""
-    step, rank = _natural(row.get("step")), _natural(row.get("rank"))
+    step, rank = natural(row.get("step")), natural(row.get("rank"))
     if step is None:
         raise BadStep("no_step")
     if rank is None:
         raise BadStep("no_rank")
-    times = {name: _time(row.get(name)) for name in ("step_us", "data_us", "compute_us", "comm_us", "wait_us")}
-    if math.isnan(times["step_us"]):
+    get = row.get
+    step_us = _time(get("step_us"))
+    if step_us != step_us:
         raise BadStep("no_time")
-    end_ms = _number(row.get("ts_ms", row.get("end_ms")))
-    if not (math.isnan(end_ms) or 0 <= end_ms <= 4_102_444_800_000):
+    end_ms = _number(get("ts_ms", get("end_ms")))
+    if not (end_ms != end_ms or 0 <= end_ms <= 4_102_444_800_000):
         raise BadStep("bad_field")
     parsed = RankStep(
         rank=rank,
         step=step,
-        **times,
-        end_ms=0 if math.isnan(end_ms) else int(end_ms),
-        gpu=_text(row.get("gpu")),
-        phase=_text(row.get("phase")) or "train",
-        work=_number(row.get("work", row.get("tokens"))),
-        shape=_number(row.get("shape_seq", row.get("shape"))),
-        flops=_number(row.get("flops")),
-        allocator_stall_us=_time(row.get("frag_stall_us", row.get("allocator_stall_us"))),
+        step_us=step_us,
+        data_us=_time(get("data_us")),
+        compute_us=_time(get("compute_us")),
+        comm_us=_time(get("comm_us")),
+        wait_us=_time(get("wait_us")),
+        end_ms=0 if end_ms != end_ms else int(end_ms),
+        gpu=_text(get("gpu")),
+        phase=_text(get("phase")) or "train",
+        work=_number(get("work", get("tokens"))),
+        shape=_number(get("shape_seq", get("shape"))),
+        flops=_number(get("flops")),
+        allocator_stall_us=_time(get("frag_stall_us", get("allocator_stall_us"))),
     )
-    return StepLine(parsed, _text(row.get("job")), _text(row.get("node")), _natural(row.get("run_idx", row.get("run"))))
+    return StepLine(parsed, _text(row.get("job")), _text(row.get("node")), natural(row.get("run_idx", row.get("run"))))
 
 
 class StepsCollector:
@@ -120,21 +125,25 @@ class StepsCollector:
 
 
 def _number(value: Any) -> float:
-    if value is None or isinstance(value, bool):
-        return math.nan
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return number if math.isfinite(number) else math.nan
+    if type(value) is not float:
+        if value is None or isinstance(value, bool):
+            return math.nan
+        try:
+            value = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return math.nan
+    return value if -math.inf < value < math.inf else math.nan
 
 
 def _time(value: Any) -> float:
-    number = _number(value)
+    number = float(value) if type(value) is int and value < MAX_NUMBER else _number(value)
     return number if 0 <= number < 1e15 else math.nan
 
 
-def _natural(value: Any) -> int | None:
+def natural(value: Any) -> int | None:
+    """A whole number from 0 on below MAX_NUMBER, also as text or float; None for anything else."""
+    if type(value) is int:
+        return value if 0 <= value < MAX_NUMBER else None
     number = _number(value)
     return int(number) if 0 <= number < MAX_NUMBER and number == int(number) else None
 

@@ -143,7 +143,7 @@ class StreamArrival:
         excess = lateness - past.centre
         # Few rounds make a spread look smaller than it is; 2 % of T is the jitter of a quiet machine.
         floor = 0.02 * t * (1 + 4 / past.learned)
-        spread = max(float(np.median(past.spread[~np.isnan(past.spread)])) if past.learned else 0.0, floor)
+        spread = max(past.pooled, floor)
         period = self.period_us()
         least = max(LEAST_US, Z * spread, IMPACT * period if period == period else 0.25 * t)
         worst = float(np.nanmax(excess))

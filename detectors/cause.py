@@ -228,6 +228,9 @@ the time is contention by the kernel's own measure (pressure stall information).
 
 def _timing(w: Witness) -> list[Clue]:
     clues = []
+    if w.timed and w.gpu is None and not w.node and max(w.data_share, w.allocator_share) < 0.3:
+        text = "no readings of its GPU at hand: a slow GPU, or another process on it"
+        clues.append(Clue("gpu_degraded", 0.0, Evidence(text=text)))
     if w.allocator_share >= 0.3:
         text = f"{w.allocator_share:.0%} of its additional time is spent in the GPU memory allocator"
         clues.append(Clue("allocator_stall", 3.0, Evidence(text=text, value=w.allocator_share)))

@@ -19,6 +19,14 @@ SPECIFIC = 0.6
 VAGUE: frozenset[Cause] = frozenset({"unknown", "not_entered", "gpu_stuck", "process_gone", "gpu_degraded", "host_cpu"})
 """Causes that a hardware verdict on the same subject explains better."""
 
+BETTER: frozenset[Cause] = frozenset(
+    (
+        "memory_bandwidth", "thermal_throttle", "power_brake", "gpu_memory_error", "gpu_lost", "gpu_stuck",
+        "pcie_degraded", "nvlink_fault", "fabric_link", "node_lost", "process_gone",
+    )
+)  # fmt: skip
+"""Causes that a verdict of another detector can add: what a driver, a counter or silence says."""
+
 LOOK: dict[Kind, str] = {
     "hang": "Look at the stack of the ranks named; restart the job without their node if they are stuck.",
     "slow_link": "Compare the links of the named group's nodes; check their cables, ports and counters.",
@@ -30,21 +38,27 @@ _MARGIN_MS = 300_000
 
 
 def leading(findings: Sequence[Finding]) -> Finding:
-    """The verdict that names the incident: by kind, then open before closed, then width, then confidence."""
+    """The verdict that names the incident: the kind that leads among the open ones, and of that kind the widest, open
+    or not: a node that was slow as a whole does not shrink to the rank that is late last."""
+    kind = max((f for f in findings if f.state != "close"), key=_weight, default=max(findings, key=_weight)).kind
     return max(
-        findings,
-        key=lambda f: (
-            f.state != "close", RANK[f.kind], -WIDTH.index(f.subject.scope), f.confidence, -f.onset_ms, f.id,
-        ),
-    )  # fmt: skip
+        (f for f in findings if f.kind == kind),
+        key=lambda f: (-WIDTH.index(f.subject.scope), f.state != "close", f.confidence, -f.onset_ms, f.id),
+    )
+
+
+def _weight(finding: Finding) -> tuple[int, str]:
+    return RANK[finding.kind], finding.id
 
 
 def cause_of(lead: Finding, findings: Sequence[Finding]) -> tuple[Cause, float, Cause | None]:
     """Cause, confidence and runner-up, the leading verdict's unless another one knows better."""
-    others = sorted((f for f in findings if f.id != lead.id), key=lambda f: (-f.confidence, f.id))
+    over = all(f.state == "close" for f in findings)
+    heard = [f for f in findings if f.id != lead.id and (over or f.state != "close")]
+    others = sorted(heard, key=lambda f: (-f.confidence, f.id))
     if lead.kind != "cooling" and lead.cause in VAGUE:
         for other in others:
-            if other.cause not in VAGUE and other.confidence >= SPECIFIC and other.kind != "cooling":
+            if other.cause in BETTER and other.cause != lead.cause and other.confidence >= SPECIFIC:
                 runner_up = lead.cause if lead.cause != "unknown" else lead.runner_up
                 return other.cause, max(other.confidence, lead.confidence), runner_up
     agree = [f.confidence for f in others if f.cause == lead.cause]

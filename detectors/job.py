@@ -44,6 +44,7 @@ class JobDetector:
         self._claims = Claims(self.view, self.steps, self.assembly)
         self._episodes = Episodes(cluster)
         self._subjects: dict[tuple[str, Place], Subject] = {}
+        self._first_step: dict[tuple[str, Place], int | None] = {}
         self._newest: dict[tuple[str, str], tuple[int, int]] = {}
         self._state: StepState | None = None
         self._state_ms = 0
@@ -173,12 +174,13 @@ class JobDetector:
             subject = self._subjects.get(key)
             if subject is None:
                 subject = self._subjects[key] = self.view.describe(claim.place)
+            step = self._first_step.setdefault(key, self.steps.last_number)
             said += self._episodes.observe(
                 claim.rule,
                 subject,
                 True,
                 ts_ms,
-                lambda claim=claim, subject=subject: claim.say(subject),  # type: ignore[misc]
+                lambda claim=claim, subject=subject, step=step: claim.say(subject, step),  # type: ignore[misc]
                 claim.onset_ms,
             )
         resumed = self._resumed_until is not None and ts_ms < self._resumed_until
@@ -191,6 +193,7 @@ class JobDetector:
                 said += self._episodes.observe(rule, subject, False if known else None, ts_ms)
                 if not self._episodes.is_open(rule, subject):
                     self._subjects.pop(key, None)
+                    self._first_step.pop(key, None)
         return said
 
     def _place(self, claim: Claim) -> Place:

@@ -43,12 +43,13 @@ CONGESTED = 0.08
 
 
 class Claim(NamedTuple):
-    """One verdict that holds now; `say` makes its words when they are needed."""
+    """One verdict that holds now; `say` makes its words when they are needed, given the subject and the step in which
+    it was first claimed."""
 
     rule: Rule
     place: Place
     onset_ms: int
-    say: Callable[[Subject], Verdict]
+    say: Callable[[Subject, int | None], Verdict]
 
 
 class Claims:
@@ -60,9 +61,8 @@ class Claims:
     def straggler(self, rank: int, by_steps: bool, late: LateRank | None) -> Claim:
         culprit = self._steps.culprit(rank) if by_steps else None
         onsets = [c.onset_ms for c in (culprit, late) if c is not None]
-        step = self._steps.last_number
 
-        def say(subject: Subject) -> Verdict:
+        def say(subject: Subject, step: int | None) -> Verdict:
             witness = self._view.witness(rank)._replace(
                 timed=culprit is not None,
                 data_share=culprit.data_share if culprit else 0.0,
@@ -97,9 +97,9 @@ class Claims:
         heavy = self._steps.heavy_rank(rank)
         what = "sequence length" if self._steps.by_shape else "work"
         cause: Cause = "sequence_imbalance" if self._steps.by_shape else "work_imbalance"
-        step, victims = self._steps.last_number, self._view.world - 1
+        victims = self._view.world - 1
 
-        def say(subject: Subject) -> Verdict:
+        def say(subject: Subject, step: int | None) -> Verdict:
             slowdown = _slowdown(heavy.step_us, heavy.step_past_us)
             return Verdict(
                 cause=cause,
@@ -118,9 +118,8 @@ class Claims:
     def node(self, node: str, blame: Blame, shift: Shift | None) -> Claim:
         onsets = [late.onset_ms for late in blame.late] + ([shift.onset_ms] if shift else [])
         ranks = self._view.ranks_on(node)
-        step = self._steps.last_number
 
-        def say(subject: Subject) -> Verdict:
+        def say(subject: Subject, step: int | None) -> Verdict:
             host, others = self._view.hosts.get(node, {}), self._view.other_hosts(node)
             why = judge(Witness(host=host, hosts=others, timed=shift is not None, node=True))
             evidence = tuple(arrival_evidence(late) for late in blame.late[:3])
@@ -148,7 +147,7 @@ class Claims:
         return Claim(STRAGGLER, ("node", node), min(onsets, default=0), say)
 
     def many(self, blame: Blame) -> Claim:
-        def say(subject: Subject) -> Verdict:
+        def say(subject: Subject, step: int | None) -> Verdict:
             worst = sorted(blame.late, key=lambda late: -late.delay_us)[:5]
             return Verdict(
                 confidence=0.5,
@@ -167,9 +166,8 @@ class Claims:
         elif work > 1 + UNEVEN:
             cause = "workload_change"
         rule = IMBALANCE if cause == "sequence_imbalance" else DEGRADATION
-        step = self._steps.last_number
 
-        def say(subject: Subject) -> Verdict:
+        def say(subject: Subject, step: int | None) -> Verdict:
             slowdown = _slowdown(shift.step_us, shift.step_past_us)
             reason = f": {CAUSES[cause].words}" if cause != "unknown" else ", no single culprit"
             evidence = shift_evidence(shift, self._view.world)
@@ -196,7 +194,7 @@ class Claims:
         group = next(g for g in slow.groups if g.id == stream.communicator)
         place: Place = ("link", slow.shared[0]) if len(slow.shared) == 1 else ("group", group.label())
 
-        def say(subject: Subject) -> Verdict:
+        def say(subject: Subject, step: int | None) -> Verdict:
             cause, confidence, runner_up, more = self._slow_cause(slow)
             slowdown = None
             if lateness.period_us > 0:
@@ -255,7 +253,7 @@ class Claims:
             "unknown": "unknown",
         }
 
-        def say(subject: Subject) -> Verdict:
+        def say(subject: Subject, step: int | None) -> Verdict:
             cause, confidence, evidence = causes[s.how], s.sure, [hang_evidence(s)]
             for rank in s.ranks[:4]:
                 found = judge(Witness(gpu=self._view.gpus[rank][1])) if rank in self._view.gpus else None

@@ -17,17 +17,23 @@ MEMORY = 1024
 """After as many rounds a centre moves by at most 2 spreads in as many more: fast adaptation unlearns a slow fault."""
 
 
+POOL_EVERY = 16
+
+
 class Past:
     """Centre and spread (as a standard deviation) of `size` series, learned only from what the caller calls usual.
 
     Up to `warm_up` rounds the exact median over them; then small clipped steps. A NaN teaches nothing. Wrong where a
     series has two modes: the centre sits in one of them and the spread does not tell.
+
+    `pooled` is the median spread over the series, renewed now and then.
     """
 
     def __init__(self, size: int, warm_up: int = WARM_UP) -> None:
         self.centre: Floats = np.full(size, np.nan)
         self.spread: Floats = np.full(size, np.nan)
         self.learned = 0
+        self.pooled = 0.0
         self._warm_up = warm_up
         self._rows: list[Floats] = []
         self._fitted = 0
@@ -54,6 +60,8 @@ class Past:
                 self._fit()
             return
         self._rows = []
+        if self.learned % POOL_EVERY == 0:
+            self._pool()
         new = np.isnan(self.centre) & ~np.isnan(row)
         self.centre[new], self.spread[new] = row[new], np.abs(row[new]) / 10
         deviation = row - self.centre
@@ -76,6 +84,11 @@ class Past:
             self.centre = np.median(rows, axis=0)
             self.spread = MAD_TO_SIGMA * np.median(np.abs(rows - self.centre), axis=0)
         self._fitted = self.learned
+        self._pool()
+
+    def _pool(self) -> None:
+        known = self.spread[~np.isnan(self.spread)]
+        self.pooled = float(np.median(known)) if len(known) else 0.0
 
     def state(self) -> dict[str, Any]:
         """Plain values for a checkpoint: the centre and spread, not the rounds."""
@@ -90,4 +103,5 @@ class Past:
         past.learned = max(int(state["n"]), 0)
         if past.learned:
             past._warm_up = min(warm_up, past.learned)
+            past._pool()
         return past

@@ -78,6 +78,7 @@ class ShiftWatch:
         self._since = (0, 0)
         self.seen = 0
         self._blamed = 0
+        self._node: str | None = None
         self._unlearned: deque[tuple[Floats, Floats]] = deque()
 
     def update(
@@ -99,6 +100,8 @@ class ShiftWatch:
         self.raised = up
         self._score = min(self._score + 1, 2 * LEAST) if up else max(self._score - 1, 0)
         self._open = self._score >= LEAST or (self._open and self._score > 0)
+        if not self._open:
+            self._node = None
         self._learn(steps, owns)
         return self._shift(float(steps[0]), owns, node_of) if self._open else None
 
@@ -132,10 +135,12 @@ class ShiftWatch:
         moved = self._moved(owns)
         own_rise = float(np.nanmedian(rise[moved])) if moved.any() else 0.0
         own = own_rise >= OWN_PART * (step_us - usual)
-        node = self._node(moved, node_of) if own else None
+        # A node once named stays named: near the bar the count of its ranks comes and goes.
+        if own and self._node is None:
+            self._node = self._one_node(moved, node_of)
         return Shift(
-            node=node,
-            own=own,
+            node=self._node,
+            own=own or self._node is not None,
             moved=int(moved.sum()),
             step_us=step_us,
             step_past_us=usual,
@@ -145,7 +150,7 @@ class ShiftWatch:
             onset_step=self._since[1],
         )
 
-    def _node(self, moved: NDArray[np.bool_], node_of: dict[int, str]) -> str | None:
+    def _one_node(self, moved: NDArray[np.bool_], node_of: dict[int, str]) -> str | None:
         """The one node whose ranks moved; None where several did, or where ranks are not told apart by node."""
         ranks: dict[str, list[int]] = {}
         for rank, node in node_of.items():

@@ -28,6 +28,9 @@ EFFECT = 0.02
 Z = 4.0
 """... and 4 spreads of the rank's own two-sided score, so that a noisy host raises its own bar."""
 
+BESIDE = 0.2
+"""Beside a much later rank, a second one counts only from a fifth of its delay on: the large one shakes everybody."""
+
 LEAST_STEPS = 8
 OF_STEPS = 12
 """8 of the last 12 steps must show it, as in the published online rule. A host-bound job beats: one rank late every
@@ -169,7 +172,8 @@ class StepDetector:
             now["score"] = self._two_sided(now)
             usual_us = float(self.step.centre[0])
             spread = np.nan_to_num(self.score.spread)
-            late = now["score"] > np.maximum(EFFECT * usual_us, Z * spread)
+            worst = float(np.nanmax(now["score"], initial=0.0))
+            late = now["score"] > np.maximum(np.maximum(EFFECT * usual_us, Z * spread), BESIDE * worst)
             heavy = self._work_rise(now, step_us)
         self._suspicion.update(late, max(present, 1), ts_ms, number)
         self._heavy.update(heavy, max(present, 1), ts_ms, number)
@@ -237,8 +241,9 @@ class StepDetector:
         (NaN, NaN) where ranks report no work."""
         if not self._recent:
             return float("nan"), float("nan")
-        ratios = [row["work"] / self.work.centre[: len(row["work"])] for row in list(self._recent)[-LEAST_STEPS:]]
-        heard = [ratio[~np.isnan(ratio)] for ratio in ratios]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = [row["work"] / self.work.centre[: len(row["work"])] for row in list(self._recent)[-LEAST_STEPS:]]
+        heard = [ratio[np.isfinite(ratio)] for ratio in ratios]
         heard = [ratio for ratio in heard if len(ratio)]
         if not heard:
             return float("nan"), float("nan")

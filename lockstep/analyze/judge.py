@@ -1,5 +1,7 @@
 """One run through the same detectors as live, and what an online run would have said when."""
 
+from collections.abc import Iterable, Iterator
+
 from detectors.incident import IncidentBook
 from detectors.job import JobDetector
 from lockstep.analyze.recording import Progress, Run
@@ -8,27 +10,40 @@ from schemas.incident import Incident
 CLUSTER = "local"
 
 
-def judge(run: Run, progress: Progress) -> list[Incident]:
-    """The incidents of one run, oldest first: those that were confirmed, and suspects still open at its end.
-
-    Each is the newest word on it, with the moment of its first detection.
-    """
+def revisions(run: Run, progress: Progress) -> Iterator[Incident]:
+    """Every revision of every incident of one run, as an online run would have written it."""
     detector, book = JobDetector(CLUSTER, run.job), IncidentBook(CLUSTER)
-    newest: dict[str, Incident] = {}
-    confirmed: set[str] = set()
     label = f"run {run.run}" if run.run is not None else f"job {run.job}"
     for number, (tick_ms, records) in enumerate(run.ticks):
         if number % 200 == 199:
             progress(f"judging {label}", number + 1)
-        said = [incident for f in detector.update(tick_ms, records) for incident in book.apply(f)]
-        for incident in said + book.advance(tick_ms):
-            if not incident.findings:
-                newest.pop(incident.id, None)
-                continue
-            if incident.state == "confirmed":
-                confirmed.add(incident.id)
-            if incident.state in ("suspect", "confirmed") or incident.id not in newest:
-                newest[incident.id] = incident
-    open_ids = {incident.id for incident in book.open()}
-    kept = [i for i in newest.values() if i.id in confirmed or i.id in open_ids]
+        for finding in detector.update(tick_ms, records):
+            yield from book.apply(finding)
+        yield from book.advance(tick_ms)
+
+
+def judge(run: Run, progress: Progress) -> list[Incident]:
+    """The incidents of one run, oldest first: those that were confirmed, and suspects still open at its end.
+
+    Each is the newest word on it while it went on, with the moment of its first detection.
+    """
+    return fold(revisions(run, progress))
+
+
+def fold(history: Iterable[Incident]) -> list[Incident]:
+    """Of a history of revisions, the incidents that `judge` reports."""
+    newest: dict[str, Incident] = {}
+    confirmed: set[str] = set()
+    unfinished: set[str] = set()
+    for incident in history:
+        if not incident.findings:
+            newest.pop(incident.id, None)
+            unfinished.discard(incident.id)
+            continue
+        if incident.state == "confirmed":
+            confirmed.add(incident.id)
+        (unfinished.discard if incident.state == "resolved" else unfinished.add)(incident.id)
+        if incident.state in ("suspect", "confirmed") or incident.id not in newest:
+            newest[incident.id] = incident
+    kept = [i for i in newest.values() if i.id in confirmed | unfinished]
     return sorted(kept, key=lambda incident: (incident.onset_ms, incident.id))

@@ -95,7 +95,7 @@ class Report(msgspec.Struct):
                 words = CAUSES[incident.cause].words
                 other = f"; else {incident.runner_up}" if incident.runner_up else ""
                 out += [
-                    f"{where}{head}: {incident.summary}",
+                    f"{where}{head}: {_named(incident.summary)}",
                     f"  who        {', '.join(_who(s) for s in incident.culprits) or 'nobody in particular'}",
                     f"  cause      {incident.cause}: {words} (confidence {incident.confidence:.0%}{other})",
                     f"  impact     {_impact(incident)}",
@@ -123,7 +123,7 @@ def _incident(run: RunVerdict, incident: Incident) -> dict[str, Any]:
         "slowdown": incident.slowdown,
         "onset": {"step": incident.onset_step, "ts": _iso(incident.onset_ms) if run.timed else None},
         "detected": {"step": incident.detected_step, "ts": _iso(incident.detected_ms) if run.timed else None},
-        "summary": incident.summary,
+        "summary": _named(incident.summary),
         "evidence": [item.text for item in incident.evidence],
         "action": incident.action,
     }
@@ -141,7 +141,12 @@ def _culprit(s: Subject) -> dict[str, int | str | None]:
 
 
 def _who(s: Subject) -> str:
-    return "the only node" if s.scope == "node" and s.node == ONLY_NODE else s.label().replace(f" on {ONLY_NODE}", "")
+    return _named(s.label())
+
+
+def _named(text: str) -> str:
+    """Without the made-up name of rows that name no node."""
+    return text.replace(f" on {ONLY_NODE}", "").replace(f"node {ONLY_NODE}", "the only node")
 
 
 def _impact(incident: Incident) -> str:

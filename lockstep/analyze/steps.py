@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from collectors.steps import BadStep, StepLine, from_row, parse_line
+from collectors.steps import BadStep, StepLine, from_row, natural
 from detectors.groups import DEADLINE_MS
 from detectors.job import JobRecord
 from lockstep.analyze.files import head, lines
@@ -36,6 +36,8 @@ _COLUMNS = frozenset(
     )
 )  # fmt: skip
 
+_KEYS = frozenset(("step", "run_idx", "run", "job"))
+
 
 def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     """One run per `run_idx` and job of the files, in order."""
@@ -52,21 +54,31 @@ def _order(row: StepLine) -> tuple[int, str, int]:
 
 
 def _ordered(input_: Input, progress: Progress) -> Iterator[StepLine]:
-    """The file's rows in order."""
-    before: tuple[int, str, int] | None = None
-    ordered = True
-    for number, row in enumerate(_rows(input_)):
-        input_.records += 1
-        if number % 50_000 == 49_999:
-            progress(f"reading {input_.path.name}", number + 1)
-        here = _order(row)
-        if before is not None and here < before:
-            ordered = False
+    """The file's rows in order, counted as they are used."""
+    progress(f"looking at {input_.path.name}", 0)
+    rows = _rows(input_) if _in_order(input_.path) else _sorted(input_)
+    for number, row in enumerate(rows, 1):
+        input_.records = number
+        if number % 50_000 == 0:
+            progress(f"judging {input_.path.name}", number)
+        yield row
+
+
+def _in_order(path: Path) -> bool:
+    """Whether run, job and step never fall from one row to the next."""
+    before = (-1, "", -1)
+    for row in _raw(path, _KEYS):
+        if isinstance(row, BadStep):
+            continue
+        step = natural(row.get("step"))
+        if step is None:
+            continue
+        run = natural(row.get("run_idx", row.get("run")))
+        here = (-1 if run is None else run, str(row.get("job") or ""), step)
+        if here < before:
+            return False
         before = here
-    if not input_.records:
-        return iter(())
-    again = Input(input_.path, input_.kind)
-    return _rows(again) if ordered else _sorted(again)
+    return True
 
 
 def _sorted(input_: Input) -> Iterator[StepLine]:
@@ -83,50 +95,39 @@ def _sorted(input_: Input) -> Iterator[StepLine]:
 
 def _rows(input_: Input) -> Iterator[StepLine]:
     """The file's rows as they stand; what is no step is counted and left out."""
-    start = head(input_.path)
+    for row in _raw(input_.path, _COLUMNS):
+        try:
+            if isinstance(row, BadStep):
+                raise row
+            yield from_row(row)
+        except BadStep as error:
+            input_.skip(error.reason)
+
+
+def _raw(path: Path, columns: frozenset[str]) -> Iterator[Mapping[str, Any] | BadStep]:
+    """The rows by column name, whatever the form; of Parquet only `columns` are read."""
+    start = head(path)
     if start.startswith(PARQUET):
-        source: Iterator[StepLine | BadStep] = _parquet(input_.path)
-    elif json_object(next((line for line in start.splitlines() if line.strip()), b"")) is not None:
-        source = (_line(line) for line in lines(input_.path) if line.strip())
-    else:
-        source = _csv(input_.path)
-    for row in source:
-        if isinstance(row, BadStep):
-            input_.skip(row.reason)
-        else:
-            yield row
+        return _parquet(path, columns)
+    if json_object(next((line for line in start.splitlines() if line.strip()), b"")) is not None:
+        return (json_object(line) or BadStep("broken") for line in lines(path) if line.strip())
+    return _csv(path)
 
 
-def _line(line: bytes) -> StepLine | BadStep:
-    try:
-        return parse_line(line)
-    except BadStep as error:
-        return error
-
-
-def _row(row: Mapping[str, Any]) -> StepLine | BadStep:
-    try:
-        return from_row(row)
-    except BadStep as error:
-        return error
-
-
-def _csv(path: Path) -> Iterator[StepLine | BadStep]:
+def _csv(path: Path) -> Iterator[Mapping[str, Any]]:
     text = (line.decode("utf-8-sig" if number == 0 else "utf-8", "replace") for number, line in enumerate(lines(path)))
     try:
-        for row in csv.DictReader(text):
-            yield _row({name.strip(): value for name, value in row.items() if isinstance(name, str)})
+        yield from csv.DictReader(text, skipinitialspace=True)
     except csv.Error as error:
         raise UserError(f"{path}: no readable CSV: {error}") from None
 
 
-def _parquet(path: Path) -> Iterator[StepLine | BadStep]:
+def _parquet(path: Path, columns: frozenset[str]) -> Iterator[Mapping[str, Any]]:
     file = open_parquet(path)
-    wanted = [name for name in file.schema_arrow.names if name in _COLUMNS]
+    wanted = [name for name in file.schema_arrow.names if name in columns]
     for batch in file.iter_batches(batch_size=16_384, columns=wanted):
-        columns = [column.to_pylist() for column in batch.columns]
-        for values in zip(*columns, strict=True):
-            yield _row(dict(zip(wanted, values, strict=True)))
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield dict(zip(wanted, values, strict=True))
 
 
 def _ticks(rows: Iterator[StepLine], timed: bool) -> Iterator[tuple[int, list[JobRecord]]]:
