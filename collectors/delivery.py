@@ -23,10 +23,13 @@ logger = logging.getLogger(__name__)
 WINDOW = 1000
 """Records on their way at once: catching up goes at this many a call, and a failure sends at most this many twice."""
 
+WINDOW_BYTES = 4 << 20
+"""And so many bytes: in an outage the producer holds what is on its way in memory."""
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 
-UNANSWERED_S = 600.0
-"""A producer that keeps trying answers late, while the broker is away: only one that is silent for so long lost it."""
+NEVER = ("TooLarge", "InvalidRecord")
+"""Words in the names of Kafka's errors that no repetition cures: a topic may have a limit of its own."""
 
 MOST_BYTES = 1_000_000
 """What a topic takes by Kafka's own default, less the batch's headers. A larger record would hold up all others."""
@@ -52,8 +55,9 @@ class Delivery:
         self._spool, self._counters, self._clock, self._sender = spool, counters, clock, sender
         self._window = window
         self._next = spool.delivered
-        self._sent: dict[int, tuple[str, float]] = {}
-        """Topic and time of sending, by number; the oldest first."""
+        self._sent: dict[int, tuple[str, int]] = {}
+        """Topic and size of what is on its way, by number; the oldest first."""
+        self._sent_bytes = 0
         self._round = 0
         self._answers: list[tuple[int, int, Exception | None]] = []
         self._lock = threading.Lock()
@@ -79,9 +83,11 @@ class Delivery:
         now = self._clock.monotonic()
         self._hear(now)
         if self._sender is not None and now >= self._resume_at:
-            entries, self._next = self._spool.read(self._next, self._window - len(self._sent))
+            room = self._window - len(self._sent), WINDOW_BYTES - self._sent_bytes
+            entries, self._next = self._spool.read(self._next, *room)
             for entry in entries:
-                self._sent[entry.number] = (entry.topic, now)
+                self._sent[entry.number] = (entry.topic, len(entry.value))
+                self._sent_bytes += len(entry.value)
                 answer = partial(self._answer, self._round, entry.number)
                 self._sender.send(entry.topic, entry.key, entry.value, answer)
         self._spool.confirm(self._oldest())
@@ -114,8 +120,9 @@ class Delivery:
         for round_, number, error in answers:
             if round_ != self._round or number not in self._sent:
                 continue  # of before a failure: it was or will be sent again
-            if error is None or "TooLarge" in repr(error):  # a topic may have a limit of its own
-                topic, _ = self._sent.pop(number)
+            if error is None or any(word in repr(error) for word in NEVER):
+                topic, size = self._sent.pop(number)
+                self._sent_bytes -= size
                 if error is None:
                     self._pause_s = FIRST_PAUSE_S
                     self._counters.add("delivered", label=topic)
@@ -125,8 +132,6 @@ class Delivery:
             else:
                 self._again(now, str(error) or type(error).__name__)
                 return
-        if self._sent and now - next(iter(self._sent.values()))[1] > UNANSWERED_S:
-            self._again(now, f"no answer for {UNANSWERED_S:.0f} s")
 
     def _again(self, now: float, why: str) -> None:
         """Begin anew from the oldest that is not confirmed, after a pause that grows while it keeps failing."""
@@ -134,6 +139,7 @@ class Delivery:
         self._repeats.log(logger, logging.WARNING, "again", f"broker: {why}; {self._spool.waiting} records wait")
         self._next = self._oldest()
         self._sent.clear()
+        self._sent_bytes = 0
         self._round += 1
         self._resume_at = now + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)

@@ -14,6 +14,7 @@ import logging
 import struct
 import zlib
 from collections import deque
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -102,20 +103,19 @@ class Spool:
         self._make_room()
         return entry.number
 
-    def read(self, at: int, most: int) -> tuple[list[Entry], int]:
-        """Up to `most` entries from number `at` on, oldest first, and the number to go on from.
+    def read(self, at: int, most: int, most_bytes: int = 1 << 30) -> tuple[list[Entry], int]:
+        """Entries from number `at` on, oldest first, and the number to go on from.
 
-        Numbers that nobody has any more are passed over, and counted once.
+        At most `most` of them, and none after `most_bytes` are full. Numbers that nobody has any more are passed over,
+        and counted once.
         """
         at = max(at, self._delivered)
         entries: list[Entry] = []
-        while len(entries) < most and at < self._next:
-            if self._memory and at >= self._memory[0].number:
-                offset = at - self._memory[0].number
-                entries += islice(self._memory, offset, offset + most - len(entries))
-                at = entries[-1].number + 1
-                break
-            entry = self._from_disk(at)
+        in_memory: Iterator[Entry] | None = None
+        while len(entries) < most and most_bytes > 0 and at < self._next:
+            if in_memory is None and self._memory and at >= self._memory[0].number:
+                in_memory = islice(self._memory, at - self._memory[0].number, None)
+            entry = self._from_disk(at) if in_memory is None else next(in_memory)
             if entry is None:
                 to = self._after_gap(at)
                 self._counters.add("dropped", max(0, to - max(at, self._gap_to)), "spool_unreadable")
@@ -123,6 +123,7 @@ class Spool:
                 at = to
             else:
                 entries.append(entry)
+                most_bytes -= len(entry.value)
                 at = entry.number + 1
         return entries, at
 

@@ -9,7 +9,7 @@ from fake_sender import FakeSender
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.delivery import MOST_BYTES, UNANSWERED_S, Delivery
+from collectors.delivery import MOST_BYTES, WINDOW_BYTES, Delivery
 from collectors.spool import Spool
 from runtime.health import Counters
 from schemas import codec
@@ -24,7 +24,7 @@ class Rig:
     def __init__(self, folder: Path, sender: FakeSender | None, window: int = 5) -> None:
         self.folder, self.sender = folder, sender
         self.clock, self.counters = FakeClock(), Counters()
-        self.spool = Spool(folder, 1 << 20, self.counters)
+        self.spool = Spool(folder, 64 << 20, self.counters)
         self.delivery = Delivery(self.spool, self.counters, self.clock, sender, window)
 
     def pump(self, times: int = 1, seconds: float = 1.0) -> None:
@@ -137,16 +137,17 @@ def test_one_failure_sends_again_from_the_oldest_unconfirmed(tmp_path: Path) -> 
     rig.delivery.close(1.0)
 
 
-def test_an_answer_that_never_comes_is_a_failure_in_the_end(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, FakeSender())
+def test_bytes_on_their_way_are_bounded_too(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeSender(), window=1000)
     assert rig.sender
     rig.sender.down = True
-    rig.delivery.accept([record(0)])
-    rig.pump()
-    rig.sender.waiting.clear()
+    rig.delivery.accept(record(i, "x" * 900_000) for i in range(20))
+    rig.pump(3)
+    assert len(rig.sender.waiting) == WINDOW_BYTES // 900_000 + 1
     rig.sender.down = False
-    rig.pump(int(UNANSWERED_S) + 5)
-    assert numbers(rig.sender) == [0]
+    rig.sender.answer_all()
+    rig.pump(10)
+    assert numbers(rig.sender) == list(range(20))
     rig.delivery.close(1.0)
 
 
