@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.condition import Float32, Index
-from detectors.state import StateError, unpack
+from detectors.state import StateError, floats, to_bytes, unpack
 
 MEMORY_TICKS = 3600.0
 """Ticks after which a baseline has forgotten two thirds: longer than the ramps of thermal faults (minutes), shorter
@@ -137,18 +137,15 @@ class Baseline:
 
     def state(self) -> bytes:
         """A versioned checkpoint: 12 bytes per state, row and column."""
-        cells = np.ascontiguousarray(self._cells, dtype="<f4").tobytes()
-        return msgspec.msgpack.encode(
-            _State(columns=self.columns, states=self._cells.shape[1], rows=self.rows, cells=cells)
-        )
+        saved = _State(columns=self.columns, states=self._cells.shape[1], rows=self.rows, cells=to_bytes(self._cells))
+        return msgspec.msgpack.encode(saved)
 
     def restore(self, state: bytes) -> None:
         """Continue from a checkpoint; columns are matched by name. Raises StateError where it does not fit."""
         old = unpack(state, _State)
-        shape = (3, old.states, old.rows, len(old.columns))
-        if old.states != self._cells.shape[1] or len(old.cells) != 4 * int(np.prod(shape)):
-            raise StateError("a baseline checkpoint of another shape")
-        cells = np.frombuffer(old.cells, dtype="<f4").reshape(shape)
+        if old.states != self._cells.shape[1]:
+            raise StateError(f"a baseline of {old.states} states where {self._cells.shape[1]} are kept")
+        cells = floats(old.cells, 3, old.states, old.rows, len(old.columns))
         self._cells = _empty(old.states, old.rows, len(self.columns))
         where = {name: i for i, name in enumerate(old.columns)}
         for i, name in enumerate(self.columns):

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.baseline import Baseline
-from detectors.condition import Averages, Columns, Float32, Increases, Index, Ranges, blank, take
-from detectors.state import unpack
+from detectors.condition import AVERAGED_TICKS, Averages, Columns, Float32, Increases, Index, Ranges, blank, take
+from detectors.state import StateError, floats, to_bytes, unpack
 from schemas.frame import NodeFrame
 from schemas.metrics import SECTIONS, names
 
@@ -163,7 +163,7 @@ class Deviations:
         grown = self._increases.apply(raw[:, _COUNTED_AT])
         readings = self._averages.apply(np.concatenate([raw[:, _MEASURED_AT], grown], axis=1))
         self._follow([jobs.get(uuid, job) for uuid, job in zip(self._uuids, self._jobs, strict=True)], readings)
-        settled = self._age[:, None] >= _SETTLE
+        settled = (self._age[:, None] >= _SETTLE) & ~self._leaving(raw)[:, None]
         z = np.where(settled, self.baseline.deviations(readings, self._state), np.float32(np.nan))
         self._pending = (readings, settled, here)
         expected = self._presence > EXPECTED_PRESENCE
@@ -213,12 +213,12 @@ class Deviations:
                 worked_for=tuple(self._worked_for),
                 seen_ms=tuple(self._seen_ms),
                 state=self._state.astype(np.uint8).tobytes(),
-                age=_bytes(self._age),
-                presence=_bytes(self._presence),
-                ticks=_bytes(self._ticks),
-                ring=_bytes(self._averages.ring),
+                age=to_bytes(self._age),
+                presence=to_bytes(self._presence),
+                ticks=to_bytes(self._ticks),
+                ring=to_bytes(self._averages.ring),
                 ring_at=self._averages.at,
-                last=_bytes(self._increases.last),
+                last=to_bytes(self._increases.last),
                 baseline=self.baseline.state(),
                 run_id=self._run_id,
                 ts_ms=self._ts_ms,
@@ -226,17 +226,19 @@ class Deviations:
         )
 
     def restore(self, saved: bytes) -> None:
-        """Continue from a checkpoint; raises StateError or ValueError where it does not fit."""
+        """Continue from a checkpoint; raises StateError where it does not fit."""
         old = unpack(saved, _State)
         rows = len(old.uuids)
+        if {rows} != {len(old.jobs), len(old.worked_for), len(old.seen_ms), len(old.state)}:
+            raise StateError(f"a saved state of {rows} GPUs with lists of other lengths")
         self.baseline.restore(old.baseline)
         self._uuids, self._seen_ms = old.uuids, list(old.seen_ms)
         self._jobs, self._worked_for = list(old.jobs), list(old.worked_for)
         self._state = np.frombuffer(old.state, dtype=np.uint8).astype(np.intp)
-        self._age, self._ticks = _array(old.age, rows), _array(old.ticks, rows)
-        self._presence = _array(old.presence, rows, len(RAW))
-        self._averages.ring, self._averages.at = _array(old.ring, -1, rows, len(COMPARED)), old.ring_at
-        self._increases.last = _array(old.last, rows, len(COUNTED))
+        self._age, self._ticks = floats(old.age, rows), floats(old.ticks, rows)
+        self._presence = floats(old.presence, rows, len(RAW))
+        self._averages.ring, self._averages.at = floats(old.ring, AVERAGED_TICKS, rows, len(COMPARED)), old.ring_at
+        self._increases.last = floats(old.last, rows, len(COUNTED))
         self._run_id, self._ts_ms = old.run_id, old.ts_ms
 
     def _enrol(self, listed: Sequence[str], ts_ms: int) -> None:
@@ -264,6 +266,13 @@ class Deviations:
         for i in range(len(listed)):
             self._seen_ms[i] = ts_ms
 
+    def _leaving(self, raw: Float32) -> NDArray[np.bool_]:
+        """GPUs that did not work in this tick though on average they still do: nobody can judge that mixture."""
+        used = raw[:, RAW_AT["gpu_utilization_pct"]]
+        used = np.where(np.isnan(used), raw[:, RAW_AT["sm_active_ratio"]] * 100, used)
+        leaving: NDArray[np.bool_] = (self._state == WORKING) & (used < WORKING_UNTIL_PCT)
+        return leaving
+
     def _follow(self, jobs: list[str], readings: Float32) -> None:
         """What every GPU does now, and for how long; another job starts its baselines anew."""
         used = readings[:, _UTILIZATION]
@@ -284,11 +293,3 @@ class Deviations:
             for busy in (WAITING, WORKING):
                 self.baseline.forget(busy, other)
             self._age[other] = 0
-
-
-def _bytes(array: Float32) -> bytes:
-    return np.ascontiguousarray(array, dtype="<f4").tobytes()
-
-
-def _array(data: bytes, *shape: int) -> Float32:
-    return np.frombuffer(data, dtype="<f4").astype(np.float32).reshape(shape)

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.baseline import Baseline
-from detectors.condition import Averages, Columns, Float32, Ranges
+from detectors.condition import AVERAGED_TICKS, Averages, Columns, Float32, Ranges
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
-from detectors.state import unpack
+from detectors.state import StateError, floats, to_bytes, unpack
 from schemas.causes import CAUSES, Cause
 from schemas.finding import Evidence, Finding, Subject
 from schemas.frame import RackFrame
@@ -134,13 +134,12 @@ class Levels:
         self._baseline.learn(self._now, np.zeros(rows, dtype=np.intp), np.full(rows, usual))
 
     def save(self) -> _Level:
-        ring = self._averages.ring.astype("<f4").tobytes()
+        ring = to_bytes(self._averages.ring)
         return _Level(rows=self.rows, ring=ring, ring_at=self._averages.at, baseline=self._baseline.state())
 
     def restore(self, old: _Level) -> None:
         self.rows = old.rows
-        ring = np.frombuffer(old.ring, dtype="<f4").astype(np.float32)
-        self._averages.ring = ring.reshape(-1, len(old.rows), len(self.columns))
+        self._averages.ring = floats(old.ring, AVERAGED_TICKS, len(old.rows), len(self.columns))
         self._averages.at = old.ring_at
         self._baseline.restore(old.baseline)
 
@@ -201,6 +200,8 @@ class RackDetector:
         if learning is not None:
             learned = unpack(learning, _Learning)
             for level in (self._loop, self._cdu, self._shelf):
+                if level.section not in learned.levels:
+                    raise StateError(f"a saved rack without its {level.section}")
                 level.restore(learned.levels[level.section])
             self._last, self._leak_sensors = learned.last, learned.leak_sensors
             pending = learned.pending
@@ -302,12 +303,12 @@ class RackDetector:
 
 
 def _leak_states(frame: RackFrame) -> dict[str, float]:
-    """What the leak detectors say now; those that say nothing are not in it."""
+    """What the leak detectors say now, 0 or 1; those that say nothing, or nonsense, are not in it."""
     matrix = frame.sections.get("leak")
     if matrix is None:
         return {}
     states = zip(matrix.rows, matrix.column("leak_detected").tolist(), strict=True)
-    return {name: value for name, value in states if value == value}
+    return {name: value for name, value in states if 0 <= value <= 1}
 
 
 def _evidence(what: str, metric: str, value: float, usual: float, unit: str) -> Evidence:
