@@ -14,9 +14,12 @@ HARD_BYTES = 4_000_000
 
 LOOK_S = 0.1
 STILL_S = 2.0
-SIZES_S = 5.0
+WEIGH_S = 1.0
+WEIGH_MESSAGES = 20
+"""A topic's newest messages are weighed anew when so many more are unread, or after a second."""
+
 UNKNOWN_BYTES = 20_000.0
-"""What a message is taken to weigh until one of its topic has been seen."""
+"""What a message is taken to weigh where the broker did not show one in time."""
 
 
 class Unread(NamedTuple):
@@ -30,6 +33,12 @@ class Unread(NamedTuple):
     def __str__(self) -> str:
         where = f"{self.partition.topic}/{self.partition.number}"
         return f"{self.group} has {self.messages} messages ({self.size / 1e6:.1f} MB) of {where} to read"
+
+
+class _Weight(NamedTuple):
+    size: float
+    messages: int
+    when_s: float
 
 
 class Source(Protocol):
@@ -68,8 +77,7 @@ class EmbeddedPacer:
         if source is None and connection.broker_embedded and groups:
             self._source = Offsets(connection)
         self._partitions: list[Partition] = []
-        self._sizes: dict[str, float] = {}
-        self._sized_s = float("-inf")
+        self._weights: dict[str, _Weight] = {}
         self._moved_s = self._clock.monotonic()
         self._committed: dict[tuple[str, Partition], int] = {}
         self.fullest: Unread | None = None
@@ -108,12 +116,27 @@ class EmbeddedPacer:
         if committed != self._committed:
             self._committed, self._moved_s = committed, now
         ends = source.ends(self._partitions)
-        used = {partition.topic for partition, end in ends.items() if end}
-        if now - self._sized_s >= SIZES_S or not used <= self._sizes.keys():
-            self._sizes.update(source.message_bytes(ends))
-            self._sized_s = now
+        left = {key: ends[key[1]] - position for key, position in committed.items() if ends[key[1]] > position}
+        self._weigh(source, ends, left, now)
         return [
-            Unread(group, partition, left, left * self._sizes.get(partition.topic, UNKNOWN_BYTES))
-            for (group, partition), position in committed.items()
-            if (left := ends[partition] - position) > 0
+            Unread(group, partition, messages, messages * self._weights[partition.topic].size)
+            for (group, partition), messages in left.items()
         ]
+
+    def _weigh(
+        self, source: Source, ends: dict[Partition, int], left: dict[tuple[str, Partition], int], now: float
+    ) -> None:
+        """Look at the newest messages of the fullest partition of each topic that has grown."""
+        most: dict[str, tuple[int, Partition]] = {}
+        for (_, partition), messages in left.items():
+            most[partition.topic] = max(most.get(partition.topic, (0, partition)), (messages, partition))
+        due = {}
+        for topic, (messages, partition) in most.items():
+            known = self._weights.get(topic)
+            if known is None or messages >= known.messages + WEIGH_MESSAGES or now - known.when_s >= WEIGH_S:
+                due[partition] = ends[partition]
+        sizes = source.message_bytes(due) if due else {}
+        for topic in {partition.topic for partition in due}:
+            known = self._weights.get(topic)
+            size = sizes.get(topic, known.size if known is not None else UNKNOWN_BYTES)
+            self._weights[topic] = _Weight(size, most[topic][0], now)

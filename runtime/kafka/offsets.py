@@ -1,12 +1,17 @@
 """How far a topic reaches and how far groups have read, without joining any."""
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.errors import RetriableError
 
 from runtime.kafka.client import all_partitions, connected
 from runtime.settings import Connection
+
+COORDINATOR_S = 15.0
+"""A broker that was never asked about a group makes its topic for offsets first."""
 
 
 class Partition(NamedTuple):
@@ -23,7 +28,12 @@ class Offsets:
         self._connection = connection
         self._admin: KafkaAdminClient = connected(connection, KafkaAdminClient, bootstrap_timeout_ms=10_000)
         self._reader: KafkaConsumer = connected(
-            connection, KafkaConsumer, group_id=None, enable_auto_commit=False, metrics_enabled=False
+            connection,
+            KafkaConsumer,
+            group_id=None,
+            enable_auto_commit=False,
+            max_partition_fetch_bytes=64 << 10,
+            metrics_enabled=False,
         )
 
     def partitions(self, topics: Iterable[str]) -> list[Partition]:
@@ -42,10 +52,18 @@ class Offsets:
     def committed(self, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Per partition where `group` goes on; partitions it never committed are absent."""
         asked = [TopicPartition(*partition) for partition in partitions]
-        found = self._admin.list_group_offsets({group: asked}).get(group, {})
+        deadline = time.monotonic() + COORDINATOR_S
+        while True:
+            try:
+                found = self._admin.list_group_offsets({group: asked}).get(group, {})
+                break
+            except RetriableError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
         return {Partition(p.topic, p.partition): o.offset for p, o in found.items() if o.offset >= 0}
 
-    def message_bytes(self, ends: Mapping[Partition, int], newest: int = 20) -> dict[str, float]:
+    def message_bytes(self, ends: Mapping[Partition, int], newest: int = 3) -> dict[str, float]:
         """Per topic the mean size of the `newest` messages of each of these partitions, keys included.
 
         Topics whose messages did not come within a second are absent.
