@@ -234,6 +234,7 @@ def _coolant_temperature(e: Effects, site: Site, m: Moment) -> None:
 
 
 def _pump_fan(e: Effects, site: Site, m: Moment) -> None:
+    # The standby pump takes over and does not quite reach the same flow.
     e.pump_failed[site.rack] = True
     e.flow[site.rack] = 1 / m.factor
 
@@ -287,7 +288,7 @@ FAULTS: dict[Cause, Fault] = {
     "leak": Fault("node", 1.0, _NONE, 0, _leak),
     "coolant_flow": Fault("rack", 3.0, "flow lost, as a ratio", 15, _coolant_flow),
     "coolant_temperature": Fault("rack", 20.0, "kelvin added to the supply", 30, _coolant_temperature, ratio=False),
-    "pump_fan": Fault("rack", 1.8, "flow lost, as a ratio", 5, _pump_fan),
+    "pump_fan": Fault("rack", 1.3, "flow lost, as a ratio", 5, _pump_fan),
     "sensor_fault": Fault("rank", 1.0, _NONE, 0, _sensor_fault),
     "clock_wrong": Fault("node", 120.0, "seconds ahead", 0, _clock_wrong, ratio=False),
     "pipeline": Fault("cluster", 1.0, _NONE, 0, _pipeline),

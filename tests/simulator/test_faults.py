@@ -406,7 +406,8 @@ def test_a_cooling_fault_shows_in_its_rack_and_warms_all_its_gpus(cause: Cause) 
             for slot in range(4)
         ]
 
-    assert all(ill > well + 4 for ill, well in zip(warmth(0), warmth(1), strict=True))
+    least = 1 if cause == "pump_fan" else 4  # the standby pump takes over
+    assert all(ill > well + least for ill, well in zip(warmth(0), warmth(1), strict=True))
 
 
 def test_severity_scales_the_damage() -> None:
