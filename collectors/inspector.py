@@ -8,7 +8,7 @@ send floats are read alike. Nothing here raises on bad input: a line is data or 
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -175,7 +175,7 @@ class _Line(msgspec.Struct):
     coll_perf: _Collective | None = None
     p2p_perf: _PointToPoint | None = None
     dump_stats: _Stats | None = None
-    proxy_trace: msgspec.Raw | None = None
+    proxy_trace: dict[str, Any] | None = None
 
 
 _decoder = msgspec.json.Decoder(_Line)

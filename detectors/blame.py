@@ -15,8 +15,9 @@ from detectors.groups import Group, Stream
 MOST_OF_A_NODE = 0.6
 """This part of a node's ranks late together, two at least, is the node (rule of thumb of the root-cause notes)."""
 
-EXCUSED = 3.0
-"""A member is excused by its narrower group's culprit unless it is this many times later than that culprit."""
+EXCUSED = 2.0
+"""A member is excused by its narrower group's culprit unless it costs this many times as much of the time: a delay at
+each of several inner collectives adds up to one large delay at the outer one."""
 
 MANY = 8
 """More single culprits than this at once are not singled out."""
@@ -33,6 +34,11 @@ class LateRank(NamedTuple):
     hits: int
     group: Group
     stream: Stream
+
+    @property
+    def cost(self) -> float:
+        """The part of the time that is lost; microseconds where the rounds carry no time."""
+        return self.delay_us / self.period_us if self.period_us > 0 else self.delay_us
 
 
 class Blame(NamedTuple):
@@ -85,11 +91,11 @@ def late_ranks(says: Iterable[tuple[Group, Stream, Lateness]], node_of: Mapping[
             if rank in culprits:
                 if found.delay_us > culprits[rank].delay_us:
                     culprits[rank] = culprits[rank]._replace(delay_us=found.delay_us)
-            elif rank not in excused or found.delay_us > EXCUSED * excused[rank]:
+            elif rank not in excused or found.cost > EXCUSED * excused[rank]:
                 culprits[rank] = found
         # Only a minority speaks for its group: where most of it is late, nobody inside was waited for.
         if len(late) <= max(1, group.size // 2):
-            most = max(found.delay_us for found in late.values())
+            most = max(found.cost for found in late.values())
             for member in group.ranks.tolist():
                 if member >= 0 and member not in late:
                     excused[member] = max(most, excused.get(member, 0.0))

@@ -13,6 +13,7 @@ from detectors.job_words import (
     arrival_evidence,
     hang_evidence,
     heavy_evidence,
+    ms,
     shift_evidence,
     slow_evidence,
     step_evidence,
@@ -74,6 +75,7 @@ class Claims:
             if late is not None:
                 evidence = (*evidence, arrival_evidence(late))
             delay = culprit.excess_us if culprit else late.delay_us if late else 0.0
+            often = "a step" if culprit else f"at each {late.stream.function}" if late else ""
             slowdown = _slowdown(culprit.step_us, culprit.step_past_us) if culprit else None
             if slowdown is None and late is not None and late.period_us > 0:
                 slowdown = round(1 + late.delay_us / late.period_us, 3)
@@ -85,7 +87,7 @@ class Claims:
                 runner_up=why.runner_up,
                 victims=victims,
                 slowdown=slowdown,
-                summary=straggler_summary(subject, why, victims, slowdown, delay),
+                summary=straggler_summary(subject, why, victims, slowdown, f"{ms(delay)} {often}"),
                 evidence=(*evidence, *why.evidence, *self._view.missing(self._assembly)),
                 onset_step=culprit.onset_step if culprit else None,
                 detected_step=step if culprit else None,

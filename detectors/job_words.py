@@ -15,7 +15,7 @@ def arrival_evidence(late: LateRank) -> Evidence:
     return Evidence(
         text=(
             f"rank {late.rank} came last to {late.hits} {late.stream.function} of {late.group.label()}, "
-            f"{_ms(late.delay_us)} later than in its own past; {peers} peers waited"
+            f"{ms(late.delay_us)} later than in its own past; {peers} peers waited"
         ),
         metric="exec_time_us",
         value=late.delay_us,
@@ -27,7 +27,7 @@ def arrival_evidence(late: LateRank) -> Evidence:
 def step_evidence(c: StepCulprit) -> tuple[Evidence, Evidence]:
     """The two sides of the two-sided rule."""
     own = Evidence(
-        text=f"rank {c.rank} spends {_ms(c.self_us)} a step by itself, usually {_ms(c.self_past_us)}",
+        text=f"rank {c.rank} spends {ms(c.self_us)} a step by itself, usually {ms(c.self_past_us)}",
         metric="self_us",
         value=c.self_us,
         baseline=c.self_past_us,
@@ -35,8 +35,8 @@ def step_evidence(c: StepCulprit) -> tuple[Evidence, Evidence]:
     )
     peers = Evidence(
         text=(
-            f"its peers wait {_ms(c.excess_us)} more for it in each step; "
-            f"the step takes {_ms(c.step_us)}, usually {_ms(c.step_past_us)}"
+            f"its peers wait {ms(c.excess_us)} more for it in each step; "
+            f"the step takes {ms(c.step_us)}, usually {ms(c.step_past_us)}"
         ),
         metric="step_us",
         value=c.step_us,
@@ -57,7 +57,7 @@ def heavy_evidence(h: HeavyRank, what: str) -> tuple[Evidence, Evidence]:
             baseline=h.work_past,
         ),
         Evidence(
-            text=f"the step takes {_ms(h.step_us)}, usually {_ms(h.step_past_us)}",
+            text=f"the step takes {ms(h.step_us)}, usually {ms(h.step_past_us)}",
             metric="step_us",
             value=h.step_us,
             baseline=h.step_past_us,
@@ -69,7 +69,7 @@ def heavy_evidence(h: HeavyRank, what: str) -> tuple[Evidence, Evidence]:
 def shift_evidence(s: Shift, world: int) -> tuple[Evidence, ...]:
     """A job slower as a whole, and whose own time rose with it."""
     step = Evidence(
-        text=f"the step takes {_ms(s.step_us)} on average, usually {_ms(s.step_past_us)}",
+        text=f"the step takes {ms(s.step_us)} on average, usually {ms(s.step_past_us)}",
         metric="step_us",
         value=s.step_us,
         baseline=s.step_past_us,
@@ -78,7 +78,7 @@ def shift_evidence(s: Shift, world: int) -> tuple[Evidence, ...]:
     own = Evidence(
         text=(
             f"{s.moved} of {world} ranks spend more time by themselves "
-            f"({_ms(s.own_us)} a step at the median, usually {_ms(s.own_past_us)}), and no single one is waited for"
+            f"({ms(s.own_us)} a step at the median, usually {ms(s.own_past_us)}), and no single one is waited for"
         ),
         metric="self_us",
         value=s.own_us,
@@ -95,8 +95,8 @@ def slow_evidence(slow: SlowLinks) -> tuple[Evidence, ...]:
     rise = says.t_us / says.t_past_us
     first = Evidence(
         text=(
-            f"{stream.function} on {group.label()} takes {_ms(says.t_us)} from the last arrival on, usually "
-            f"{_ms(says.t_past_us)} ({rise:.1f} times); nobody is late (spread {_ms(says.spread_us)})"
+            f"{stream.function} on {group.label()} takes {ms(says.t_us)} from the last arrival on, usually "
+            f"{ms(says.t_past_us)} ({rise:.1f} times); nobody is late (spread {ms(says.spread_us)})"
         ),
         metric="exec_time_us",
         value=says.t_us,
@@ -129,12 +129,13 @@ HANG_WORDS = {
 }
 
 
-def straggler_summary(who: Subject, cause: CauseVerdict, victims: int, slowdown: float | None, delay_us: float) -> str:
+def straggler_summary(who: Subject, cause: CauseVerdict, victims: int, slowdown: float | None, delay: str) -> str:
     """One line for a pager."""
     slower = f", job {slowdown:.2f} times slower" if slowdown is not None and slowdown >= 1.005 else ""
     why = f": {CAUSES[cause.cause].words}" if cause.cause != "unknown" else ""
-    return f"{who.label()} holds up {victims} ranks by {_ms(delay_us)} a step{slower}{why}"
+    return f"{who.label()} holds up {victims} ranks by {delay}{slower}{why}"
 
 
-def _ms(us: float) -> str:
+def ms(us: float) -> str:
+    """Microseconds in words: "3.02 ms"."""
     return f"{us / 1000:.{1 if us >= 10_000 else 2}f} ms"

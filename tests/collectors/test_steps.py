@@ -1,0 +1,78 @@
+"""Step lines: the columns of the contract, tolerant of everything around them."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.base import NoData
+from collectors.steps import BadStep, StepsCollector, from_row, parse_line
+from schemas.step import StepFrame
+
+
+def test_all_columns_of_a_line_are_read() -> None:
+    row = {
+        "step": 3, "rank": 1, "data_us": 10, "compute_us": 70.5, "comm_us": 5, "wait_us": 2, "step_us": 90,
+        "ts_ms": 1_796_000_000_000, "node": "n1", "job": "j", "run_idx": 4, "shape_seq": 1024, "frag_stall_us": 7,
+        "gpu": "GPU-1",
+    }  # fmt: skip
+    parsed = parse_line(json.dumps(row).encode())
+    assert (parsed.job, parsed.node, parsed.run) == ("j", "n1", 4)
+    s = parsed.step
+    assert (s.step, s.rank, s.data_us, s.compute_us, s.comm_us, s.wait_us, s.step_us) == (3, 1, 10, 70.5, 5, 2, 90)
+    assert (s.end_ms, s.shape, s.allocator_stall_us, s.gpu) == (1_796_000_000_000, 1024, 7, "GPU-1")
+    assert math.isnan(s.work)
+
+
+def test_missing_is_not_zero() -> None:
+    s = from_row({"step": "3", "rank": "1", "step_us": "90", "comm_us": "", "wait_us": None, "data_us": -1}).step
+    assert s.step_us == 90
+    assert all(math.isnan(v) for v in (s.comm_us, s.wait_us, s.data_us, s.compute_us))
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"rank": 1, "step_us": 5}, "no_step"),
+        ({"step": 1, "step_us": 5}, "no_rank"),
+        ({"step": 1, "rank": 0}, "no_time"),
+        ({"step": 1.5, "rank": 0, "step_us": 5}, "no_step"),
+        ({"step": 1, "rank": 2**40, "step_us": 5}, "no_rank"),
+        ({"step": 1, "rank": 0, "step_us": float("inf")}, "no_time"),
+        ({"step": 1, "rank": 0, "step_us": 5, "ts_ms": 1e17}, "bad_field"),
+    ],
+)
+def test_what_is_no_step_says_why(row: dict[str, object], reason: str) -> None:
+    with pytest.raises(BadStep) as raised:
+        from_row(row)
+    assert raised.value.reason == reason
+
+
+@given(st.binary(max_size=100))
+def test_no_bytes_do_more_than_be_refused(junk: bytes) -> None:
+    with pytest.raises(BadStep):
+        parse_line(junk)
+
+
+class Lines:
+    def __init__(self, *lines: tuple[str, bytes]) -> None:
+        self.lines = list(lines)
+
+    def read(self) -> list[tuple[str, bytes]]:
+        out, self.lines = self.lines, []
+        return out
+
+
+def test_the_collector_makes_one_frame_per_job() -> None:
+    named = b'{"step": 1, "rank": 0, "step_us": 5, "job": "a"}'
+    unnamed = b'{"step": 1, "rank": 1, "step_us": 5}'
+    source = Lines(("x.jsonl", named), ("b.jsonl", unnamed), ("?", unnamed), ("x.jsonl", b"{"))
+    collector = StepsCollector(source, {"b.jsonl": "b"}.get)
+    reading = collector.collect(1000)
+    frames = [d for d in reading.drafts if isinstance(d, StepFrame)]
+    assert [(f.job, len(f.steps)) for f in frames] == [("a", 1), ("b", 1)]
+    assert reading.missing == {"steps_no_job": 1, "steps_broken": 1}
+    with pytest.raises(NoData):
+        collector.collect(2000)
