@@ -5,27 +5,14 @@
 For trying the product, and for one machine: `clickhouse-connect`, `curl` and Grafana speak to it as to a server.
 """
 
-import asyncio
 import threading
-import time
 from collections.abc import Callable
 
-from aiohttp import web
-
 from runtime.errors import UserError
-from storage.engine.access import Access
-from storage.engine.database import Database
-from storage.engine.errors import ClickHouseError
 from storage.engine.folder import hold
-from storage.engine.lanes import Lanes
-from storage.engine.server import KEEP_ALIVE_S, URL_MAX, Server
-from storage.engine.sessions import Sessions
 from storage.engine.settings import EngineSettings, check
 
 __all__ = ["EngineSettings", "serve"]
-
-SHUTDOWN_S = 10.0
-"""How long a stop waits for inserts that run."""
 
 
 def serve(settings: EngineSettings, ready: Callable[[int], None], stop: threading.Event) -> None:
@@ -38,45 +25,8 @@ def serve(settings: EngineSettings, ready: Callable[[int], None], stop: threadin
     folder, lock = hold(settings)
     with lock:
         try:
-            database = Database(folder, settings)
-        except ClickHouseError as error:
-            raise UserError(f"data folder {folder}: the engine does not start: {error.text[:300]}") from None
-        try:
-            lanes = Lanes(database, Sessions(database.connection, time.monotonic))
-            server = Server(lanes, Access(settings.clickhouse_user, settings.clickhouse_password), folder / "spool")
-            asyncio.run(_serve(server, lanes, settings, ready, stop))
-        finally:
-            database.close()
-
-
-async def _serve(
-    server: Server, lanes: Lanes, settings: EngineSettings, ready: Callable[[int], None], stop: threading.Event
-) -> None:
-    runner = web.AppRunner(
-        server.application(),
-        access_log=None,
-        handler_cancellation=True,
-        auto_decompress=False,
-        keepalive_timeout=KEEP_ALIVE_S,
-        max_line_size=URL_MAX,
-        shutdown_timeout=SHUTDOWN_S,
-    )
-    await runner.setup()
-    host, port = settings.clickhouse_host, settings.clickhouse_port
-    site = web.TCPSite(runner, host, port)
-    try:
-        try:
-            await site.start()
-        except OSError as error:
-            raise UserError(
-                f"the engine cannot listen on {host}:{port}: {error.strerror or error}; "
-                "choose another by LOCKSTEP_CLICKHOUSE_HOST, LOCKSTEP_CLICKHOUSE_PORT"
-            ) from None
-        ready(runner.addresses[0][1])
-        while not stop.is_set():
-            await asyncio.sleep(0.1)
-        await site.stop()
-        await lanes.end_reads()
-    finally:
-        await runner.cleanup()
-        await lanes.close()
+            # Here and not above: chdb takes a third of a second and 200 MB, also from who only wants the settings.
+            from storage.engine.service import run
+        except ImportError as error:
+            raise UserError(f"no module {error.name}: pip install 'gpu-lockstep[embedded]'") from None
+        run(folder, settings, ready, stop)

@@ -25,8 +25,6 @@ class Work(msgspec.Struct, frozen=True):
     statement: Statement
     text: bytes
     rest: IO[bytes]
-    mark: str
-    """The log_comment that it runs with, unless the client sets one: by it it is found and ended."""
 
     @property
     def format(self) -> str:
@@ -43,12 +41,20 @@ class Work(msgspec.Struct, frozen=True):
         while piece := self.rest.read(CHUNK):
             yield piece
 
+    @property
+    def leaves_no_trace(self) -> bool:
+        """Whether the connection is afterwards as before, and may serve another request."""
+        if self.statement.insert is not None:
+            return not self.call.params
+        return self.statement.answers
+
     def settings(self) -> dict[str, str]:
-        settings = {"log_comment": self.mark, **self.call.settings}
+        """What to run with: the request's own, and what follows from it."""
+        settings = dict(self.call.settings)
         if self.statement.answers and not self.streamed:
             settings.setdefault("max_result_bytes", str(RESULT_MAX_BYTES))
-        if self.call.read_only:
-            settings.setdefault("readonly", "2")
+        if self.call.read_only and settings.get("readonly") != "1":
+            settings["readonly"] = "2"
         return settings
 
 
@@ -81,10 +87,10 @@ class Answer:
             close()
 
 
-def run(connection: Connection, work: Work) -> Answer:
+def run(connection: Connection, settings: Mapping[str, str], work: Work) -> Answer:
     """Start `work` and wait for its first bytes, so that what is wrong from the start is raised here."""
     try:
-        connection.lay(work.settings(), keep=work.call.session is not None)
+        connection.lay(settings, restore=work.call.session is not None)
         if work.statement.insert is not None:
             summary = connection.insert(work.statement.insert, work.format, work.call.params, work.rows())
             return Answer(None, summary, iter(()))

@@ -4,6 +4,7 @@ One engine a process and one process a folder; any number of connections, each u
 blocks, and lets other threads run meanwhile.
 """
 
+import itertools
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -40,12 +41,17 @@ class Summary(msgspec.Struct):
 
 
 class Connection:
-    """One connection to the engine, opened when it is first used. Raises ClickHouseError throughout."""
+    """One connection to the engine, opened when it is first used. Raises ClickHouseError throughout.
 
-    def __init__(self, path: str) -> None:
+    `mark` is the log_comment that its statements run with unless a client sets one: by it they are found and ended.
+    """
+
+    def __init__(self, path: str, mark: str) -> None:
+        self.mark = mark
         self._path = path
         self._open: Any = None
-        self._laid: dict[str, tuple[str, str]] = {}
+        self._laid: dict[str, str] = {}
+        self._own: dict[str, str] = {}
 
     @property
     def _engine(self) -> Any:
@@ -53,41 +59,36 @@ class Connection:
             self._open = _raising(chdb.connect, self._path)
         return self._open
 
-    def lay(self, settings: Mapping[str, str], *, keep: bool) -> None:
-        """Lay `settings` over the connection's own until the next `lay`.
+    def lay(self, settings: Mapping[str, str], *, restore: bool) -> None:
+        """Lay `settings` over the connection's own until the next `lay`, at no cost where they lie there already.
 
-        With `keep`, for a connection that serves several requests, what was laid before is taken back first; without,
-        the connection is thrown away and nothing needs to be remembered.
+        Without `restore`, for a connection that never gets other settings, its own are not remembered.
         """
-        if not keep:
-            if settings:
-                self.query(set_statement(settings).encode())
-            return
-        back = {name: before for name, (_, before) in self._laid.items() if name not in settings}
+        settings = {"log_comment": self.mark, **settings}
+        back = [name for name in self._laid if name not in settings]
         if back:
-            self.query(("SET " + ", ".join(f"{name} = {before}" for name, before in back.items())).encode())
-            self._laid = {name: laid for name, laid in self._laid.items() if name not in back}
-        new = {name: value for name, value in settings.items() if self._laid.get(name, (None,))[0] != value}
-        before = self._values([name for name in new if name not in self._laid])
+            self.query(("SET " + ", ".join(f"{name} = {self._own.pop(name)}" for name in back)).encode())
+        new = {name: value for name, value in settings.items() if self._laid.get(name) != value}
+        if restore:
+            self._own |= self._values([name for name in new if name not in self._own])
         if new:
             self.query(set_statement(new).encode())
-            for name, value in new.items():
-                own = self._laid[name][1] if name in self._laid else before.get(name, "DEFAULT")
-                self._laid[name] = (value, own)
+        self._laid = dict(settings)
 
     def forget(self) -> None:
         """Take the settings of now for the connection's own: a SET has changed some of them."""
-        self._laid.clear()
+        self._laid, self._own = {}, {}
 
     def _values(self, names: list[str]) -> dict[str, str]:
-        """The settings among `names` that the session has changed, as literals."""
+        """What sets `names` back: the values that the session has given them, or DEFAULT."""
         if not names:
             return {}
         chosen = ", ".join(map(quoted, names))
         answer, _ = self.query(
             f"SELECT name, value FROM system.settings WHERE changed AND name IN ({chosen})".encode(), "JSONEachRow"
         )
-        return {row["name"]: quoted(row["value"]) for row in map(json.loads, answer.splitlines())}
+        changed = {row["name"]: quoted(row["value"]) for row in map(json.loads, answer.splitlines())}
+        return {name: changed.get(name, "DEFAULT") for name in names}
 
     def query(
         self, text: bytes, format: str = "Null", params: Mapping[str, str] | None = None
@@ -134,7 +135,8 @@ class Database:
 
     def __init__(self, folder: Path, settings: EngineSettings) -> None:
         self._folder = str(folder)
-        self._control = Connection(f"{folder}?config-file={configure(folder, settings)}")
+        self._control = Connection(f"{folder}?config-file={configure(folder, settings)}", "lockstep control")
+        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._own_default(folder)
         self.timezone = self._control.query(b"SELECT timezone()", "TSVRaw")[0].decode().strip()
@@ -153,10 +155,10 @@ class Database:
 
     def connection(self) -> Connection:
         """A new connection, with settings of its own."""
-        return Connection(self._folder)
+        return Connection(self._folder, f"lockstep {next(self._numbers)}")
 
     def kill(self, mark: str) -> None:
-        """Ask the statement that runs with `mark` as its log_comment to end."""
+        """Ask the statement that runs on the connection with `mark` to end."""
         with self._lock:
             self._control.query(f"KILL QUERY WHERE Settings['log_comment'] = {quoted(mark)} ASYNC".encode())
 

@@ -1,16 +1,15 @@
 """Worker threads: reads and writes have their own, so that long queries never hold up an insert."""
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from storage.engine.answer import Work
+from storage.engine.connections import Connections
 from storage.engine.database import Connection, Database
 from storage.engine.errors import TOO_MANY_SIMULTANEOUS_QUERIES, ClickHouseError
-from storage.engine.request import Session
-from storage.engine.sessions import Sessions
 
 READERS, WRITERS = 16, 4
 MOST = 100
@@ -26,20 +25,19 @@ _log = logging.getLogger(__name__)
 class Lanes:
     """Runs steps of statements in threads, and gets every connection back, also from a client that went away."""
 
-    def __init__(self, database: Database, sessions: Sessions) -> None:
-        self.database, self.sessions = database, sessions
+    def __init__(self, database: Database, connections: Connections) -> None:
+        self.database, self.connections = database, connections
         self.readers = ThreadPoolExecutor(READERS, "read")
         self.writers = ThreadPoolExecutor(WRITERS, "write")
         self._open: set[Lane] = set()
         self._leaving: set[asyncio.Task[None]] = set()
-        self._numbers = itertools.count(1)
 
-    def enter(self, session: Session | None, *, read: bool, name: str) -> "Lane":
+    def enter(self, work: Work) -> "Lane":
         """A place for one statement, to be used by `async with`; ClickHouseError where there is none."""
         if len(self._open) >= MOST:
             raise ClickHouseError(TOO_MANY_SIMULTANEOUS_QUERIES, f"Too many simultaneous queries: {MOST}")
-        connection = self.sessions.take(session)
-        lane = Lane(self, connection, session, read=read, mark=f"{name} {next(self._numbers)}")
+        settings = work.settings()
+        lane = Lane(self, work, settings, self.connections.take(work.call.session, settings))
         self._open.add(lane)
         return lane
 
@@ -59,12 +57,15 @@ class Lanes:
         if lane.on_close is not None:
             await self._in(self.writers, lane.on_close)
         self._open.discard(lane)
-        for connection in self.sessions.give_back(lane.session, lane.connection):
+        clean = lane.well and lane.work.leaves_no_trace
+        for connection in self.connections.give_back(
+            lane.work.call.session, lane.settings, lane.connection, clean=clean
+        ):
             await self._in(self.writers, connection.close)
 
     async def _kill(self, lane: "Lane") -> None:
         try:
-            await self._in(self.writers, self.database.kill, lane.mark)
+            await self._in(self.writers, self.database.kill, lane.connection.mark)
         except ClickHouseError as error:
             _log.warning("a query that nobody waits for could not be ended: %s", error.text)
 
@@ -83,20 +84,22 @@ class Lanes:
         """Wait for what runs, then give every connection and thread up."""
         while self._leaving:
             await asyncio.wait(self._leaving)
-        for connection in self.sessions.all():
+        for connection in self.connections.all():
             await self._in(self.writers, connection.close)
         self.readers.shutdown()
         self.writers.shutdown()
 
 
 class Lane:
-    """One statement's connection and thread."""
+    """One statement's connection and threads."""
 
-    def __init__(self, lanes: Lanes, connection: Connection, session: Session | None, *, read: bool, mark: str) -> None:
-        self.connection, self.session, self.read, self.mark = connection, session, read, mark
+    def __init__(self, lanes: Lanes, work: Work, settings: dict[str, str], connection: Connection) -> None:
+        self.work, self.settings, self.connection = work, settings, connection
+        self.read = work.statement.reads
         self.step: asyncio.Future[object] | None = None
-        self.abandoned = False
         self.on_close: Callable[[], None] | None = None
+        self.abandoned = False
+        self.well = True
         self._lanes = lanes
 
     async def do(self, function: Callable[..., T], *arguments: object) -> T:
@@ -114,6 +117,7 @@ class Lane:
     async def __aenter__(self) -> "Lane":
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.well = self.well and kind is None
         self.abandoned = self.read
         await asyncio.shield(self._lanes.leave(self))

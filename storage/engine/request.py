@@ -9,13 +9,15 @@ import msgspec
 from msgspec import Meta
 
 from storage.engine.compress import accepted
-from storage.engine.errors import BAD_ARGUMENTS, NOT_IMPLEMENTED, UNKNOWN_SETTING, ClickHouseError
+from storage.engine.errors import BAD_ARGUMENTS, NOT_IMPLEMENTED, UNKNOWN_FORMAT, UNKNOWN_SETTING, ClickHouseError
 from storage.engine.formats import DEFAULT
 
 SESSION_TIMEOUT_S = 60
 SESSION_TIMEOUT_MAX_S = 3600
 
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*")
+
+_FORMAT = re.compile(r"[A-Za-z0-9]+")
 
 _HERE = frozenset({"query", "query_id", "user", "password", "database", "default_format", "wait_end_of_query"}) | {
     "session_id",
@@ -40,7 +42,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request: what to run it with. `query` is the URL's part of the statement, the body follows it."""
 
     query: bytes
-    query_id: str
     format: str
     settings: dict[str, str]
     params: dict[str, str]
@@ -57,8 +58,8 @@ def pairs_of(query_string: str) -> list[tuple[str, str]]:
     return parse_qsl(query_string, keep_blank_values=True, errors="surrogateescape", max_num_fields=10_000)
 
 
-def call_of(method: str, pairs: Iterable[tuple[str, str]], headers: Mapping[str, str], new_id: str) -> Call:
-    """The request in `pairs` (URL and form, later ones win) and `headers`; `new_id` names it where it has no name.
+def call_of(method: str, pairs: Iterable[tuple[str, str]], headers: Mapping[str, str]) -> Call:
+    """The request in `pairs` (URL and form, later ones win) and `headers`.
 
     Raises ClickHouseError for what makes no sense and for ClickHouse's own block compression.
     """
@@ -84,10 +85,12 @@ def call_of(method: str, pairs: Iterable[tuple[str, str]], headers: Mapping[str,
     database = given.get("database") or headers.get("X-ClickHouse-Database", "")
     if database:
         settings["database"] = database
+    format = given.get("default_format") or headers.get("X-ClickHouse-Format") or DEFAULT
+    if not _FORMAT.fullmatch(format):
+        raise ClickHouseError(UNKNOWN_FORMAT, f"Unknown format {_shown(format)}")
     return Call(
         query=given.get("query", "").encode("utf-8", "surrogateescape"),
-        query_id=given.get("query_id") or new_id,
-        format=given.get("default_format") or headers.get("X-ClickHouse-Format") or DEFAULT,
+        format=format,
         settings=settings,
         params=params,
         session=_session(given),

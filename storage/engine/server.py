@@ -65,15 +65,17 @@ class Server:
         given = dict(pairs)
         if request.method != "POST" and "query" not in given:
             return web.Response(text="Ok.\n")
-        query_id = given.get("query_id") or str(uuid.uuid4())
+        query_id = given.get("query_id", "")
+        if not (query_id and query_id.isascii() and query_id.isprintable()):
+            query_id = str(uuid.uuid4())
         try:
             self._access.check(given, request.headers)
             is_form = request.content_type == "multipart/form-data"
-            call = call_of(request.method, pairs + (await _form(request) if is_form else []), request.headers, query_id)
+            call = call_of(request.method, pairs + (await _form(request) if is_form else []), request.headers)
             with spool(self._folder) as body:
                 if not is_form:
                     await receive(request.content.iter_any(), Decoder(call.body_encoding), body)
-                return await self._run(request, call, body)
+                return await self._run(request, call, body, query_id)
         except ClickHouseError as error:
             return self._failed(error, query_id)
         except (ConnectionError, asyncio.CancelledError):
@@ -82,7 +84,7 @@ class Server:
             _log.exception("a request failed in a way that was not thought of")
             return self._failed(ClickHouseError(UNKNOWN_EXCEPTION, f"{type(error).__name__}: {error}"), query_id)
 
-    async def _run(self, request: web.Request, call: Call, body: Spool) -> web.StreamResponse:
+    async def _run(self, request: web.Request, call: Call, body: Spool, query_id: str) -> web.StreamResponse:
         began = time.perf_counter_ns()
         text = _text(call, body)
         statement = outline(text)
@@ -94,13 +96,12 @@ class Server:
             text += more
             statement = outline(text)
         with spool(self._folder) as whole:
-            async with self._lanes.enter(call.session, read=statement.reads, name=call.query_id) as lane:
-                answer = await lane.do(run, lane.connection, Work(call, statement, text, body, lane.mark))
-                lane.on_close = answer.close
-                headers = self._headers(call.query_id, answer, call.answer_encoding)
-                if answer.goes_on and not call.whole:
+            async with self._lanes.enter(Work(call, statement, text, body)) as lane:
+                answer, size = await lane.do(_begin, lane, whole)
+                headers = self._headers(query_id, answer, call.answer_encoding)
+                if size is None:
+                    lane.on_close = answer.close
                     return await self._stream(request, call, lane, answer, headers)
-                size = await lane.do(collect, answer.next, encoder(call.answer_encoding), whole)
             headers["X-ClickHouse-Summary"] = summary_header(answer.summary, time.perf_counter_ns() - began).decode()
             return await _send(request, whole, size, headers)
 
@@ -123,6 +124,7 @@ class Server:
                 if piece:
                     await response.write(piece)
         except ClickHouseError as error:
+            lane.well = False
             # The status is long gone: the error goes into the body, and the body ends without its end, so that no
             # client takes it for whole.
             block = late(error.line(self._lanes.database.version), tag)
@@ -157,6 +159,18 @@ def _text(call: Call, body: Spool) -> bytes:
     """The statement: the URL's part and the body's as two lines, as far as HEAD."""
     head = body.read(HEAD)
     return call.query + b"\n" + head if call.query and head else call.query or head
+
+
+def _begin(lane: Lane, whole: Spool) -> tuple[Answer, int | None]:
+    """Run a statement to its first bytes; where they are all, or all are waited for, `whole` has them: their size."""
+    call = lane.work.call
+    answer = run(lane.connection, lane.settings, lane.work)
+    if answer.goes_on and not call.whole:
+        return answer, None
+    try:
+        return answer, collect(answer.next, encoder(call.answer_encoding if answer.format else ""), whole)
+    finally:
+        answer.close()
 
 
 async def _form(request: web.Request) -> list[tuple[str, str]]:

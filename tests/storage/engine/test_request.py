@@ -8,7 +8,7 @@ from storage.engine.request import Call, Session, call_of, pairs_of, set_stateme
 
 def call(query_string: str, method: str = "POST", **headers: str) -> Call:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return call_of(method, pairs_of(query_string), named, "new-id")
+    return call_of(method, pairs_of(query_string), named)
 
 
 def test_settings_parameters_and_what_is_neither() -> None:
@@ -18,8 +18,7 @@ def test_settings_parameters_and_what_is_neither() -> None:
     assert made.query == b"SELECT 1"
     assert made.settings == {"max_threads": "1", "database": "d"}
     assert made.params == {"x": "a\\tb"}
-    assert (made.query_id, made.format, made.session, made.read_only, made.whole) == (
-        "new-id",
+    assert (made.format, made.session, made.read_only, made.whole) == (
         "TabSeparated",
         None,
         False,
@@ -43,7 +42,7 @@ def test_a_parameter_that_is_no_text_is_refused() -> None:
 
 def test_names_from_headers_and_url() -> None:
     made = call("query_id=mine", X_ClickHouse_Database="d", X_ClickHouse_Format="CSV")
-    assert (made.query_id, made.settings, made.format) == ("mine", {"database": "d"}, "CSV")
+    assert (made.settings, made.format) == ({"database": "d"}, "CSV")
     assert call("default_format=JSON", X_ClickHouse_Format="CSV").format == "JSON"
 
 
@@ -75,6 +74,12 @@ def test_a_setting_s_name_cannot_carry_sql() -> None:
     with pytest.raises(ClickHouseError) as refused:
         call("max_threads%3D1%2C+readonly=0")
     assert refused.value.code == 115
+
+
+def test_a_format_s_name_cannot_carry_a_header() -> None:
+    with pytest.raises(ClickHouseError) as refused:
+        call("default_format=CSV%0D%0AX-Header:+1")
+    assert refused.value.code == 73
 
 
 def test_a_value_cannot_carry_sql() -> None:
