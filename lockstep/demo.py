@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from clickhouse_connect.driver.client import Client
 
 from runtime.clock import Clock
 from schemas import Incident
 from schemas.readable import readable
 from simulator.settings import FleetSettings
 from simulator.target import Truth
-from storage.queries import incidents
+from storage.client import Client
+from storage.queries import incidents, position
 
 QUIET_S = 30.0
 """Event time without a first incident after which the demo gives up, beyond the time the fault needs to bite."""
@@ -58,7 +58,8 @@ def watch(
     settled_at: float | None = None
     while True:
         tend()
-        now_s, samples = _position(client, fleet.start_ms)
+        newest_ms, samples = position(client)
+        now_s = max(0.0, (newest_ms - fleet.start_ms) / 1000)
         found = incidents(client, limit=50)
         confirmed = [i for i in found if i.state != "suspect" and i.detected_ms >= fleet.start_ms]
         if confirmed and settled_at is None and (not truth.fault or _after(confirmed, truth)):
@@ -109,12 +110,6 @@ def matches(incident: Incident, truth: Truth) -> bool:
 
 def _after(found: list[Incident], truth: Truth) -> bool:
     return any(truth.onset_ms is not None and i.detected_ms >= truth.onset_ms for i in found)
-
-
-def _position(client: Client, start_ms: int) -> tuple[float, int]:
-    """The event time reached (seconds since the start) and the GPU samples stored."""
-    row = client.query("SELECT toUnixTimestamp64Milli(max(ts)), count() FROM gpu_samples").result_rows[0]
-    return (max(0.0, (row[0] - start_ms) / 1000), int(row[1])) if row[1] else (0.0, 0)
 
 
 def _line(now_s: float, until_s: float, samples: int, fleet: FleetSettings, found: int) -> str:

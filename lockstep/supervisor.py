@@ -104,6 +104,15 @@ class Supervisor:
             self._end(service.name)
         self._log.close()
 
+    def require_steady(self, limit: int = 2) -> None:
+        """UserError with its last words where a process had to be restarted more than `limit` times."""
+        for name, count in self.restarts.items():
+            if count > limit:
+                said = self._children[name].last_lines
+                raise UserError(
+                    f"{name} keeps ending: {said[-1] if said else 'without a word'} (log: {self._log_path})"
+                )
+
     def running(self, name: str) -> bool:
         child = self._children.get(name)
         return child is not None and child.process.poll() is None

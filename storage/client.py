@@ -12,6 +12,8 @@ from clickhouse_connect.driver.exceptions import Error
 from runtime.errors import UserError
 from runtime.settings import ClickHouse
 
+__all__ = ["Client", "StorageUnreachable", "ask", "explained", "get_client", "one_line"]
+
 SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
 
 REFUSED = frozenset({192, 193, 194, 497, 516})
@@ -47,6 +49,14 @@ def get_client(settings: ClickHouse, *, database: bool = True, timeout_s: float 
         )
     except Error as error:
         raise explained(error, settings) from None
+
+
+def ask(client: Client, sql: str, form: str) -> bytes:
+    """The answer to `sql` in ClickHouse's format `form`, read-only; UserError in one line where it has none."""
+    try:
+        return client.raw_query(sql, fmt=form, settings={"readonly": 2})
+    except Error as error:
+        raise UserError(one_line(error)) from None
 
 
 def explained(error: Error, settings: ClickHouse) -> UserError:

@@ -23,6 +23,12 @@ def incidents(
     return [restored(Incident, row) for row in found.named_results()]
 
 
+def position(client: Client) -> tuple[int, int]:
+    """How far the history goes: the newest GPU sample's time in milliseconds (0 where there is none), and how many."""
+    newest_ms, count = client.query("SELECT toUnixTimestamp64Milli(max(ts)), count() FROM gpu_samples").result_rows[0]
+    return (int(newest_ms) if count else 0, int(count))
+
+
 def fleet_now(client: Client) -> list[dict[str, Any]]:
     """The last sample of every GPU of which one was stored in the last ten minutes."""
     found = client.query("SELECT * FROM v_fleet_now ORDER BY cluster, node, slot")

@@ -74,15 +74,14 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
         host, _, port = supervisor.addresses["database"].rpartition(":")
         client = get_client(ClickHouse(clickhouse_host=host, clickhouse_port=int(port)))
         until_s = fleet.onset_s + (ramp_s(fleet.fault)) + QUIET_S + 30.0
-        shown = -10.0
+        progress = Progress(clock)
 
-        def progress(line: str) -> None:
-            nonlocal shown
-            if clock.monotonic() - shown >= 3:
-                shown = clock.monotonic()
-                _say(line)
+        def tend() -> None:
+            supervisor.tend()
+            supervisor.require_steady()
 
-        verdict = watch(client, fleet, truth, until_s, clock, supervisor.tend, progress)
+        verdict = watch(client, fleet, truth, until_s, clock, tend, progress)
+        progress.end()
         click.echo(json.dumps(verdict.plain(), indent=2) if form == "json" else _text(verdict, supervisor))
         if not once:
             _say(f'still running: lockstep query --clickhouse-port {port} "SELECT * FROM v_incidents"; Ctrl-C ends it')
@@ -92,6 +91,25 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
         return verdict
     finally:
         supervisor.stop()
+
+
+class Progress:
+    """The latest line in place on a terminal; elsewhere a line every ten seconds."""
+
+    def __init__(self, clock: SystemClock) -> None:
+        self._clock, self._live, self._shown = clock, sys.stderr.isatty(), float("-inf")
+
+    def __call__(self, line: str) -> None:
+        now = self._clock.monotonic()
+        if self._live:
+            click.echo(f"\r{line:<100}", nl=False, err=True)
+        elif now - self._shown >= 10:
+            self._shown = now
+            _say(line)
+
+    def end(self) -> None:
+        if self._live:
+            click.echo("", err=True)
 
 
 def ramp_s(fault: str) -> float:

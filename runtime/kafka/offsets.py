@@ -1,12 +1,13 @@
 """How far a topic reaches and how far groups have read, without joining any."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import RetriableError
 
+from runtime.errors import BrokerUnreachable
 from runtime.kafka.client import all_partitions, connected
 from runtime.settings import Connection
 
@@ -19,6 +20,9 @@ class Partition(NamedTuple):
 
     topic: str
     number: int
+
+
+Found = dict[Partition, int]
 
 
 class Offsets:
@@ -43,11 +47,23 @@ class Offsets:
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Per partition the offset that its next message will get."""
-        return _ours(self._reader.end_offsets([TopicPartition(*partition) for partition in partitions]))
+        return self._listed(self._reader.end_offsets, partitions)
 
     def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Per partition the offset of the oldest message kept."""
-        return _ours(self._reader.beginning_offsets([TopicPartition(*partition) for partition in partitions]))
+        return self._listed(self._reader.beginning_offsets, partitions)
+
+    def _listed(self, ask: Callable[..., Mapping[TopicPartition, int]], partitions: Iterable[Partition]) -> Found:
+        asked = [TopicPartition(*partition) for partition in partitions]
+        deadline = time.monotonic() + COORDINATOR_S
+        while True:
+            try:
+                return _ours(ask(asked))
+            except KeyError:
+                # kafka-python 3.0.12 answers so while it does not know the leader of a topic just made.
+                if time.monotonic() > deadline:
+                    raise BrokerUnreachable(f"no offsets of {asked[0].topic} at {self._connection.broker}") from None
+            time.sleep(0.1)
 
     def committed(self, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Per partition where `group` goes on; partitions it never committed are absent."""
