@@ -1,4 +1,4 @@
-# ruff: noqa: N801, N802, N815 (the names are NVML's)
+# ruff: noqa: N802, N815 (the names are NVML's)
 """NVIDIA's management library as the simulated GPUs would answer it: pynvml's names, structs and errors.
 
 Nobody may import pynvml for this; its numbers are written here again, as NVIDIA promises that they never change
@@ -7,9 +7,10 @@ older NVLink fields, no retired pages, everything else of Hopper. Its 18 NVLinks
 198 counters of each of 576 GPUs would cost more than the rest of the fleet, and frames carry their sum.
 """
 
+import ctypes
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -32,12 +33,13 @@ BROKEN_C = 255
 """What a broken temperature sensor reads."""
 
 
-_SENT, _RECEIVED, _RECEIVE_ERRORS = 202, 204, 208
-_PER_LINK = frozenset((_SENT, _RECEIVED, *range(206, 215)))
-_CONSTANT = {142: 0, 145: 0, 190: int(POWER_LIMIT_W * 1000), 230: 0}
-_WIDE = frozenset((3, 4, 74, 83, 197, 198, 269, 270, 271))
-_CHANGING = _WIDE | frozenset((82, 94, 143, 144, 186))
+_COUNTED = (3, 4, 74, 82, 83, 94, 143, 144, 186, 197, 198, 202, 204, 208, 269, 270, 271)
+"""The fields that change, in the order of Board.fields."""
+
+_CONSTANT = {142: 0, 145: 0, **dict.fromkeys((188, 189, 190), int(POWER_LIMIT_W * 1000)), 230: 0}
 _LINK_COUNT = 91
+_LINK_TRAFFIC, _LINK_ERRORS, _RECEIVE_ERRORS = (202, 204), tuple(range(206, 215)), 208
+_NARROW = frozenset((82, 91, 94, 142, 143, 144, 145, 186, 188, 189, 190, 230))
 
 
 class NvmlError(Exception):
@@ -48,33 +50,43 @@ class NvmlError(Exception):
         self.value = value
 
 
-class Union_:
-    """The value of a field: a union, of which NVML fills in the two unsigned members here."""
+class Union(ctypes.Union):
+    """pynvml's c_nvmlValue_t."""
 
-    __slots__ = ("uiVal", "ullVal")
+    _fields_ = (
+        ("dVal", ctypes.c_double),
+        ("uiVal", ctypes.c_uint),
+        ("ulVal", ctypes.c_ulong),
+        ("ullVal", ctypes.c_ulonglong),
+        ("sllVal", ctypes.c_longlong),
+        ("siVal", ctypes.c_int),
+        ("usVal", ctypes.c_ushort),
+    )
 
-    def __init__(self, number: int) -> None:
-        self.uiVal = self.ullVal = number
 
+class FieldValue(ctypes.Structure):
+    """pynvml's c_nvmlFieldValue_t: 40 bytes, the value in the last 8."""
 
-class FieldValue:
-    """pynvml's c_nvmlFieldValue_t."""
-
-    __slots__ = ("fieldId", "latencyUsec", "nvmlReturn", "scopeId", "timestamp", "value", "valueType")
-
-    def __init__(self, field: int, scope: int, kind: int, code: int) -> None:
-        self.fieldId, self.scopeId = field, scope
-        self.valueType, self.nvmlReturn = kind, code
-        self.timestamp, self.latencyUsec = 0, 40
-        self.value = Union_(0)
+    _fields_ = (
+        ("fieldId", ctypes.c_uint32),
+        ("scopeId", ctypes.c_uint32),
+        ("timestamp", ctypes.c_int64),
+        ("latencyUsec", ctypes.c_int64),
+        ("valueType", ctypes.c_uint32),
+        ("nvmlReturn", ctypes.c_uint32),
+        ("value", Union),
+    )
 
 
 class Board:
-    """What all GPUs of the fleet answer now, as plain lists by GPU: made once a tick, read by 144 libraries."""
+    """What all GPUs of the fleet answer now: made once a tick, read by 144 libraries.
+
+    `fields` (GPUs, len(_COUNTED)) holds the fields; the rest are plain lists by GPU.
+    """
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self.fields: dict[int, list[int]] = {}
+        self.fields = np.zeros((topology.gpu_count, len(_COUNTED)), dtype=np.uint64)
         self.lost: list[bool] = []
         self.calls: dict[str, list[int]] = {}
         self.gpm: dict[int, list[float]] = {}
@@ -89,25 +101,14 @@ class Board:
         sensors, counters = physics.sensors, physics.counters
         broken = effects.sensor_broken
         temperature = np.where(broken, BROKEN_C, sensors.temperature_c)
-        self.fields = {
-            3: _list(counters["sbe"]),
-            4: _list(effects.dbe_count),
-            74: _list(counters["power_cap_ns"]),
-            82: _list(np.where(broken, BROKEN_C, sensors.memory_temperature_c)),
-            83: _list(counters["energy_mj"]),
-            94: _list(counters["pcie_replays"]),
-            143: _list(effects.remapped_count),
-            144: _list(np.minimum(effects.remapped_count, 1)),
-            186: _list(sensors.power_w * 1e3),
-            197: _list(counters["pcie_bytes"]),
-            198: _list(counters["pcie_bytes"]),
-            _SENT: _list(counters["nvlink_tx_bytes"]),
-            _RECEIVED: _list(counters["nvlink_rx_bytes"]),
-            _RECEIVE_ERRORS: _list(counters["nvlink_errors"]),
-            269: _list(counters["sw_thermal_ns"]),
-            270: _list(counters["hw_thermal_ns"]),
-            271: _list(counters["brake_ns"]),
-        }
+        columns = (
+            counters["sbe"], effects.dbe_count, counters["power_cap_ns"],
+            np.where(broken, BROKEN_C, sensors.memory_temperature_c), counters["energy_mj"], counters["pcie_replays"],
+            effects.remapped_count, np.minimum(effects.remapped_count, 1), sensors.power_w * 1e3,
+            counters["pcie_bytes"], counters["pcie_bytes"], counters["nvlink_tx_bytes"], counters["nvlink_rx_bytes"],
+            counters["nvlink_errors"], counters["sw_thermal_ns"], counters["hw_thermal_ns"], counters["brake_ns"],
+        )  # fmt: skip
+        self.fields = np.rint(np.column_stack(columns)).astype(np.uint64)
         self.lost = effects.lost.tolist()
         self.calls = {
             "temperature": _list(temperature),
@@ -185,13 +186,13 @@ class FakeNvml:
         self._here(handle)
         return VBIOS
 
-    def nvmlDeviceGetFieldValues(self, handle: int, asks: Sequence[int | tuple[int, int]]) -> Sequence[FieldValue]:
-        """Succeeds for a lost GPU too, with 15 in every value. The structs are used again by the next call."""
+    def nvmlDeviceGetFieldValues(self, handle: int, asks: Sequence[int | tuple[int, int]]) -> Any:
+        """An array of FieldValue, used again by the next call. Succeeds for a lost GPU too, with 15 in every value."""
         answers = self._answers.get(handle)
         if answers is None or answers.asks != asks:
             answers = self._answers[handle] = _Answers(asks, self._links)
         if self._board.lost[handle]:
-            return [FieldValue(*_ask(ask), 0, GPU_IS_LOST) for ask in asks]
+            return answers.lost
         answers.refresh(self._board, handle)
         return answers.values
 
@@ -253,35 +254,37 @@ class _Answers:
 
     def __init__(self, asks: Sequence[int | tuple[int, int]], links: int) -> None:
         self.asks = list(asks)
-        self.values: list[FieldValue] = []
-        self._changing: list[tuple[Union_, int, int]] = []
-        for field, scope in map(_ask, asks):
-            value = FieldValue(field, scope, *_kind_and_code(field, scope, links))
-            self.values.append(value)
-            if value.nvmlReturn != 0:
-                continue
-            value.value = Union_(links if field == _LINK_COUNT else _CONSTANT.get(field, 0))
-            if field in _CHANGING or field in (_SENT, _RECEIVED):
-                self._changing.append((value.value, field, links if field in _PER_LINK else 1))
-            elif field == _RECEIVE_ERRORS and scope == min(NVLINK, links - 1):
-                self._changing.append((value.value, field, 1))
+        told = [ask if isinstance(ask, tuple) else (ask, 0) for ask in asks]
+        self.values, self.lost = (FieldValue * len(told))(), (FieldValue * len(told))()
+        changing: list[tuple[int, int, int]] = []
+        for i, (field, scope) in enumerate(told):
+            kind, code = _UINT if field in _NARROW else _ULONGLONG, _code(field, scope, links)
+            number = links if field == _LINK_COUNT else _CONSTANT.get(field, 0)
+            self.values[i] = FieldValue(field, scope, 0, 40, kind, code, Union(ullVal=number))
+            self.lost[i] = FieldValue(field, scope, 0, 40, kind, GPU_IS_LOST)
+            if code == 0 and _changes(field, scope, links):
+                changing.append((i, _COUNTED.index(field), links if field in _LINK_TRAFFIC else 1))
+        table = np.array(changing, dtype=np.int64).reshape(-1, 3)
+        self._rows, self._columns, self._parts = table[:, 0], table[:, 1], table[:, 2].astype(np.uint64)
+        self._numbers = (
+            np.frombuffer(cast(bytes, self.values), dtype="<u8").reshape(-1, 5)[:, 4] if told else np.zeros(0, "<u8")
+        )
 
     def refresh(self, board: Board, gpu: int) -> None:
-        fields = board.fields
-        for union, field, parts in self._changing:
-            union.uiVal = union.ullVal = fields[field][gpu] // parts
+        self._numbers[self._rows] = board.fields[gpu, self._columns] // self._parts
 
 
-def _kind_and_code(field: int, scope: int, links: int) -> tuple[int, int]:
-    if field in _PER_LINK:
-        return _ULONGLONG, 0 if scope < links else INVALID_ARGUMENT
-    if field in _CONSTANT or field in _CHANGING or field == _LINK_COUNT:
-        return (_ULONGLONG if field in _WIDE else _UINT), 0
-    return 0, NOT_SUPPORTED
+def _code(field: int, scope: int, links: int) -> int:
+    if field in _LINK_TRAFFIC or field in _LINK_ERRORS:
+        return 0 if scope < links else INVALID_ARGUMENT
+    return 0 if field in _COUNTED or field in _CONSTANT or field == _LINK_COUNT else NOT_SUPPORTED
 
 
-def _ask(ask: int | tuple[int, int]) -> tuple[int, int]:
-    return ask if isinstance(ask, tuple) else (ask, 0)
+def _changes(field: int, scope: int, links: int) -> bool:
+    """Error counters of all links stay zero but the one that a fault spoils."""
+    if field in _LINK_ERRORS:
+        return (field, scope) == (_RECEIVE_ERRORS, min(NVLINK, links - 1))
+    return field in _COUNTED
 
 
 def _list(values: Floats) -> list[int]:
