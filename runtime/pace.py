@@ -23,7 +23,7 @@ UNKNOWN_BYTES = 20_000.0
 
 
 class Unread(NamedTuple):
-    """What `group` has still to read of a partition; `size` in bytes as sent, before compression."""
+    """What `group` has still to read of a partition; `size` in bytes as the broker keeps them, compressed."""
 
     group: str
     partition: Partition

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+import lz4.frame
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import RetriableError
 
@@ -80,9 +81,10 @@ class Offsets:
         return {Partition(p.topic, p.partition): o.offset for p, o in found.items() if o.offset >= 0}
 
     def message_bytes(self, ends: Mapping[Partition, int], newest: int = 3) -> dict[str, float]:
-        """Per topic the mean size of the `newest` messages of each of these partitions, keys included.
+        """Per topic the mean size of the `newest` messages of each of these partitions, as a broker keeps them.
 
-        Topics whose messages did not come within a second are absent.
+        Every producer of ours compresses with lz4: each message is compressed by itself here, which is never less
+        than its part of a batch. Topics whose messages did not come within a second are absent.
         """
         wanted = {TopicPartition(*partition): end for partition, end in ends.items() if end > 0}
         if not wanted:
@@ -93,7 +95,7 @@ class Offsets:
         sizes: dict[str, list[int]] = {}
         for _ in range(10):
             for partition, records in self._reader.poll(timeout_ms=100).items():
-                sizes.setdefault(partition.topic, []).extend(len(r.key or b"") + len(r.value or b"") for r in records)
+                sizes.setdefault(partition.topic, []).extend(_kept(r.key, r.value) for r in records)
             if len(sizes) == len({partition.topic for partition in wanted}):
                 break
         return {topic: sum(seen) / len(seen) for topic, seen in sizes.items()}
@@ -101,6 +103,10 @@ class Offsets:
     def close(self) -> None:
         self._admin.close()
         self._reader.close(autocommit=False)
+
+
+def _kept(key: bytes | None, value: bytes | None) -> int:
+    return len(lz4.frame.compress((key or b"") + (value or b"")))
 
 
 def _ours(found: Mapping[TopicPartition, int]) -> dict[Partition, int]:
