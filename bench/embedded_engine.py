@@ -3,7 +3,8 @@
     python bench/embedded_engine.py
 
 200,000 rows of 20 Float32 columns, in inserts of 20,000 rows; then small queries one after another. Both engines in
-turns in one run: the one behind HTTP in its own process, the other in this one.
+turns in one run: the one behind HTTP in its own process, the other in this one. On a busy machine compare the best
+figures: what others take of the processor only ever makes a figure worse.
 """
 
 import statistics
@@ -18,7 +19,7 @@ import clickhouse_connect
 import numpy as np
 from clickhouse_connect.driver.client import Client
 
-ROWS, COLUMNS, BATCH, ROUNDS, QUERIES = 200_000, 20, 20_000, 5, 200
+ROWS, COLUMNS, BATCH, ROUNDS, QUERIES = 200_000, 20, 20_000, 12, 300
 NAMES = ["n", *(f"c{column}" for column in range(COLUMNS))]
 TYPES = ["UInt32", *["Float32"] * COLUMNS]
 
@@ -45,13 +46,13 @@ def insert(client: Client, data: np.ndarray) -> float:
 
 
 def latency_ms(client: Client, query: str) -> tuple[float, float]:
-    """Median and 99th percentile of `query`."""
+    """Best and median of `query`."""
     spent = []
     for _ in range(QUERIES):
         began = time.perf_counter()
         client.query(query)
         spent.append(time.perf_counter() - began)
-    return statistics.median(spent) * 1e3, statistics.quantiles(spent, n=100)[98] * 1e3
+    return min(spent) * 1e3, statistics.median(spent) * 1e3
 
 
 def main() -> None:
@@ -77,8 +78,9 @@ def main() -> None:
                 for name, client in clients.items():
                     rates[name].append(insert(client, data))
             for name, found in rates.items():
-                spread = f"(of {ROUNDS}: {min(found):,.0f} to {max(found):,.0f})"
-                print(f"insert  {name:14} {statistics.median(found):10,.0f} rows/s  {spread}")
+                print(
+                    f"insert  {name:14} best {max(found):9,.0f} rows/s  median {statistics.median(found):9,.0f} rows/s"
+                )
             print(f"after inserts   {memory_mb(process.pid)}")
             for query in (
                 "SELECT 1",
@@ -86,8 +88,8 @@ def main() -> None:
                 "SELECT * FROM wide LIMIT 2000",
             ):
                 for name, client in clients.items():
-                    median, late = latency_ms(client, query)
-                    print(f"{query[:30]:30}  {name:14} median {median:6.2f} ms  p99 {late:6.2f} ms")
+                    best, median = latency_ms(client, query)
+                    print(f"{query[:30]:30}  {name:14} best {best:6.2f} ms  median {median:6.2f} ms")
             print(f"after queries   {memory_mb(process.pid)}")
             for client in clients.values():
                 with closing(client):

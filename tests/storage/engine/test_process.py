@@ -162,4 +162,4 @@ def test_kill_9_in_a_loop_of_inserts_leaves_exactly_the_acknowledged_ones(tmp_pa
             process.kill()
             process.wait()
             process.stdout.close()
-    assert len(acknowledged) > 8
+    assert len(acknowledged) > 3
