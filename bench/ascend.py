@@ -57,7 +57,7 @@ class Word(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was said of one run. `verdict` is right, wrong, missed, or for clean runs alarmed or quiet; `delay` the steps
+    """What was said of one run. `verdict` is right, wrong, missed, or alarmed or quiet for clean runs; `delay` the steps
     from injection to the right word, `words` each different word once, at its first step."""
 
     label: Label

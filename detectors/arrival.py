@@ -39,6 +39,12 @@ T_RISE = 0.15
 LEAST_ROUNDS = 5
 """Rounds that must show it, however large the group: a hiccup of three is no fault."""
 
+SLOWING = 2
+"""Rounds after which a transfer is no longer called as fast as usual, though not yet slow."""
+
+MEAN_ROUNDS = 12
+"""Rounds over which lateness is averaged, calm ones included."""
+
 QUARTILE = 0.75
 """The late are measured against the rank at this quantile: up to two thirds of a group may be late together."""
 
@@ -46,16 +52,19 @@ QUARTILE = 0.75
 class Lateness(NamedTuple):
     """What one stream says now. Arrays run over the members of its communicator.
 
-    `late` marks steady culprits; `delay_us` is how much later than in its own past a member came, on average over the
-    recent rounds; `slow` says that the transfer itself is slow, `t_us` its time now and `t_past_us` before.
+    `late` marks steady culprits; `delay_us` is how much later than in its own past a member came when somebody was
+    late, `mean_us` the same over all recent rounds, calm ones too; `slow` says that the transfer itself is slow, and
+    `slowing` that it seems to become so, `t_us` its time now and `t_past_us` before.
     """
 
     late: NDArray[np.bool_]
     delay_us: Floats
+    mean_us: Floats
     onset_ms: NDArray[np.int64]
     onset_sn: NDArray[np.int64]
     hits: NDArray[np.int64]
     slow: bool
+    slowing: bool
     slow_onset_ms: int
     slow_onset_sn: int
     t_us: float
@@ -63,6 +72,11 @@ class Lateness(NamedTuple):
     t_noise: float
     spread_us: float
     period_us: float
+
+    @property
+    def rise(self) -> float:
+        """How many times its usual time a transfer takes."""
+        return self.t_us / self.t_past_us
 
 
 class StreamArrival:
@@ -80,6 +94,7 @@ class StreamArrival:
         self._slow = False
         self._slow_since = (0, 0)
         self._delay = np.zeros(size)
+        self._mean = np.zeros(size)
         self._t_recent: deque[float] = deque(maxlen=12)
         self._spread_recent: deque[float] = deque(maxlen=12)
         self._doubtful: deque[Floats | None] = deque(maxlen=12)
@@ -113,10 +128,12 @@ class StreamArrival:
         return Lateness(
             late=s.steady.copy(),
             delay_us=self._delay,
+            mean_us=self._mean,
             onset_ms=s.onset_ms,
             onset_sn=s.onset_mark,
             hits=s.hits,
             slow=self._slow,
+            slowing=self._slow_score >= SLOWING,
             slow_onset_ms=self._slow_since[0],
             slow_onset_sn=self._slow_since[1],
             t_us=float(np.median(self._t_recent)) if self._t_recent else float("nan"),
@@ -136,6 +153,11 @@ class StreamArrival:
         """Whether `says` has anything to say."""
         return self._slow or bool(self._suspicion.steady.any())
 
+    @property
+    def stirring(self) -> bool:
+        """Whether somebody was late lately, or the transfer seems to slow down, steady or not."""
+        return self.troubled or self._slow_score >= SLOWING or float(self._mean.max(initial=0.0)) > LEAST_US
+
     def _late(self, lateness: Floats, t: float) -> NDArray[np.bool_]:
         past = self.lateness
         if past.learned < READY:
@@ -147,6 +169,8 @@ class StreamArrival:
         period = self.period_us()
         least = max(LEAST_US, Z * spread, IMPACT * period if period == period else 0.25 * t)
         worst = float(np.nanmax(excess))
+        costs = np.where(excess > least, excess, 0.0)
+        self._mean += (costs - self._mean) / MEAN_ROUNDS
         if not worst > least:
             return np.zeros(self.size, np.bool_)
         late: NDArray[np.bool_] = (excess > least) & (excess > 0.5 * worst)

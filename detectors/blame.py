@@ -6,7 +6,7 @@ or too many for any one of them. Slow transfers are intersected: what all slow c
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from detectors.arrival import Lateness
@@ -18,6 +18,11 @@ MOST_OF_A_NODE = 0.6
 EXCUSED = 2.0
 """A member is excused by its narrower group's culprit unless it costs this many times as much of the time: a delay at
 each of several inner collectives adds up to one large delay at the outer one."""
+
+OWN_SHARE = 0.5
+ALONE = 3.0
+"""Inside a node that is late as a whole, a rank that causes half of that by itself inside a narrower group, and three
+times as much as the next, is the culprit instead."""
 
 MANY = 8
 """More single culprits than this at once are not singled out."""
@@ -60,31 +65,21 @@ class SlowLinks(NamedTuple):
     fast_peers: int
 
 
-def late_ranks(says: Iterable[tuple[Group, Stream, Lateness]], node_of: Mapping[int, str]) -> list[Blame]:
-    """Who is to blame for lateness, most delay first. `node_of` maps every known rank of the job to its node."""
+def late_ranks(says: Sequence[tuple[Group, Stream, Lateness]], node_of: Mapping[int, str]) -> list[Blame]:
+    """Who is to blame for lateness, most delay first. `node_of` maps every known rank of the job to its node.
+
+    `says` holds the streams in which anything stirs, not only those with a steady culprit.
+    """
     by_group: dict[str, dict[int, LateRank]] = {}
-    groups: dict[str, Group] = {}
+    groups = {group.id: group for group, _, _ in says}
     for group, stream, lateness in says:
-        for i in lateness.late.nonzero()[0]:
-            rank = int(group.ranks[i])
-            if rank < 0:
-                continue
-            groups[group.id] = group
-            found = LateRank(
-                rank,
-                float(lateness.delay_us[i]),
-                lateness.period_us,
-                int(lateness.onset_ms[i]),
-                int(lateness.onset_sn[i]),
-                int(lateness.hits[i]),
-                group,
-                stream,
-            )
+        for i in lateness.late.nonzero()[0].tolist():
+            found = _late_rank(group, stream, lateness, i)
             known = by_group.setdefault(group.id, {})
-            if rank not in known or found.delay_us > known[rank].delay_us:
-                known[rank] = found
+            if found.rank >= 0 and (found.rank not in known or found.delay_us > known[found.rank].delay_us):
+                known[found.rank] = found
     culprits: dict[int, LateRank] = {}
-    excused: dict[int, float] = {}
+    excused = _behind_slow_links(says)
     for id_ in sorted(by_group, key=lambda g: (groups[g].size, g)):
         group, late = groups[id_], by_group[id_]
         for rank, found in late.items():
@@ -94,15 +89,42 @@ def late_ranks(says: Iterable[tuple[Group, Stream, Lateness]], node_of: Mapping[
             elif rank not in excused or found.cost > EXCUSED * excused[rank]:
                 culprits[rank] = found
         # Only a minority speaks for its group: where most of it is late, nobody inside was waited for.
-        if len(late) <= max(1, group.size // 2):
+        if late and len(late) <= max(1, group.size // 2):
             most = max(found.cost for found in late.values())
             for member in group.ranks.tolist():
                 if member >= 0 and member not in late:
                     excused[member] = max(most, excused.get(member, 0.0))
-    return _together(culprits, node_of)
+    return _together(culprits, node_of, says)
 
 
-def _together(culprits: Mapping[int, LateRank], node_of: Mapping[int, str]) -> list[Blame]:
+def _late_rank(group: Group, stream: Stream, lateness: Lateness, i: int) -> LateRank:
+    return LateRank(
+        int(group.ranks[i]),
+        float(lateness.delay_us[i]),
+        lateness.period_us,
+        int(lateness.onset_ms[i]),
+        int(lateness.onset_sn[i]),
+        int(lateness.hits[i]),
+        group,
+        stream,
+    )
+
+
+def _behind_slow_links(says: Sequence[tuple[Group, Stream, Lateness]]) -> dict[int, float]:
+    """Ranks that come late elsewhere because a transfer of their own group is slow, and what that costs."""
+    excused: dict[int, float] = {}
+    for group, _, lateness in says:
+        if lateness.slow or lateness.slowing:
+            lost = max(lateness.t_us - lateness.t_past_us, 0.0)
+            cost = lost / lateness.period_us if lateness.period_us > 0 else lost
+            for rank in group.ranks.tolist():
+                excused[rank] = excused.get(rank, 0.0) + cost
+    return excused
+
+
+def _together(
+    culprits: Mapping[int, LateRank], node_of: Mapping[int, str], says: Sequence[tuple[Group, Stream, Lateness]]
+) -> list[Blame]:
     if not culprits:
         return []
     members = Counter(node_of.values())
@@ -113,32 +135,69 @@ def _together(culprits: Mapping[int, LateRank], node_of: Mapping[int, str]) -> l
     left = dict(culprits)
     for node, late in sorted(nodes.items()):
         if node and len(late) >= 2 and len(late) >= MOST_OF_A_NODE * members[node]:
-            blames.append(Blame("node", tuple(left.pop(rank) for rank in sorted(late) if rank in left), node=node))
+            found = [left.pop(rank) for rank in sorted(late)]
+            inner = _inner_culprit(found, says)
+            blames.append(Blame("node", tuple(found), node=node) if inner is None else Blame("rank", (inner,)))
     if len(left) > MANY:
         blames.append(Blame("job", tuple(left.values())))
     else:
         blames += [Blame("rank", (found,)) for found in left.values()]
-    blames.sort(key=lambda b: -max((f.delay_us for f in b.late), default=0.0))
-    return [b for b in blames if b.late]
+    blames.sort(key=lambda b: -max(f.delay_us for f in b.late))
+    return blames
 
 
-def slow_links(says: Iterable[tuple[Group, Stream, Lateness]], fast: Iterable[Group]) -> SlowLinks | None:
-    """The slow communicators of a job as one verdict; None where none is slow."""
+def _inner_culprit(late: Sequence[LateRank], says: Sequence[tuple[Group, Stream, Lateness]]) -> LateRank | None:
+    """The one rank among `late` that makes the others late inside their own narrower groups, if there is one.
+
+    Its lateness there need not be steady: it may come late to one of several operations of a step.
+    """
+    ranks = {found.rank for found in late}
+    widths = {found.group.id for found in late}
+    cost: Counter[int] = Counter()
+    best: dict[int, LateRank] = {}
+    for group, stream, lateness in says:
+        inside = {rank: i for i, rank in enumerate(group.ranks.tolist()) if rank in ranks}
+        if len(inside) < 2 or group.id in widths:
+            continue
+        for rank, i in inside.items():
+            mean = float(lateness.mean_us[i])
+            cost[rank] += mean / lateness.period_us if lateness.period_us > 0 else mean
+            if mean > 0:
+                best[rank] = _late_rank(group, stream, lateness, i)
+    (first, most), *others = [*cost.most_common(2), (-1, 0.0)]
+    outer = max(found.cost for found in late)
+    if first not in best or most < OWN_SHARE * outer or most < ALONE * others[0][1]:
+        return None
+    widest = max(late, key=lambda found: found.delay_us)
+    return best[first]._replace(
+        delay_us=widest.delay_us, period_us=widest.period_us, onset_ms=widest.onset_ms, hits=best[first].hits
+    )
+
+
+def slow_links(says: Sequence[tuple[Group, Stream, Lateness]], heard: Mapping[Stream, Group]) -> SlowLinks | None:
+    """The slow communicators of a job as one verdict; None where none is slow.
+
+    `heard` are all streams of the job that go on. Only groups that do the same (function and size) are compared.
+    """
     slow: dict[str, Group] = {}
     worst: tuple[Stream, Lateness] | None = None
     for group, stream, lateness in says:
-        if lateness.slow:
+        if lateness.slow or lateness.slowing:
             slow[group.id] = group
-            if worst is None or lateness.t_us / lateness.t_past_us > worst[1].t_us / worst[1].t_past_us:
-                worst = (stream, lateness)
+        if lateness.slow and (worst is None or lateness.rise > worst[1].rise):
+            worst = (stream, lateness)
     if worst is None:
         return None
     sets = [{r for r in group.ranks.tolist() if r >= 0} for group in slow.values()]
     shared = set.intersection(*sets)
-    widest = max(group.nodes or len(group.hosts()) for group in slow.values())
-    peers = [g for g in fast if g.id not in slow and (g.nodes or len(g.hosts())) >= min(widest, 2)]
-    for group in peers:
+    alike = {
+        stream.communicator: group
+        for stream, group in heard.items()
+        if stream[1:] == worst[0][1:] and stream.communicator not in slow
+    }
+    for group in alike.values():
         shared -= set(group.ranks.tolist())
     hosts = set.union(*(group.hosts() for group in slow.values()))
+    widest = max(group.nodes or len(group.hosts()) for group in slow.values())
     one_node = next(iter(hosts)) if len(hosts) == 1 and widest <= 1 else ""
-    return SlowLinks(tuple(slow.values()), worst, tuple(sorted(shared)), one_node, len(peers))
+    return SlowLinks(tuple(slow.values()), worst, tuple(sorted(shared)), one_node, len(alike))

@@ -35,6 +35,9 @@ CLOCK_DOWN = 0.97
 THROTTLED_SHARE = 0.1
 """A tenth of the time held down."""
 
+FOREIGN_MIB, FOREIGN_SHARE = 2048.0, 0.03
+"""Another process on the GPU takes gigabytes; a running job's own memory use stands still."""
+
 FAR = 4.0
 """Robust z from which a reading counts as moved."""
 
@@ -165,10 +168,11 @@ def _work(w: Witness) -> list[Clue]:
     memory_clock, usual = gpu.readings.get("memory_clock_mhz"), gpu.centres.get("memory_clock_mhz")
     if memory_clock is not None and usual is not None and memory_clock < CLOCK_DOWN * usual:
         clues.append(Clue("memory_bandwidth", 3.5, _change(gpu, "memory_clock_mhz", "memory clock", "MHz")))
-    foreign = gpu.readings.get("memory_used_mib", 0.0) - gpu.centres.get("memory_used_mib", math.inf)
-    if foreign > 1024 and _z(gpu, "memory_used_mib") >= FAR:
+    own = gpu.centres.get("memory_used_mib", math.inf)
+    foreign = gpu.readings.get("memory_used_mib", 0.0) - own
+    if foreign > max(FOREIGN_MIB, FOREIGN_SHARE * own):
         text = f"{foreign:.0f} MiB more GPU memory in use than this job's usual amount: another process is on the GPU"
-        clues.append(Clue("gpu_contention", 3.5, Evidence(text=text, metric="memory_used_mib", value=foreign)))
+        clues.append(Clue("gpu_contention", 2.8, Evidence(text=text, metric="memory_used_mib", value=foreign)))
     busier = _rise(gpu, "dram_active_ratio")
     # A slower GPU computes for longer too; only memory that got busier than the tensor cores did is a sign of its own.
     if _z(gpu, "dram_active_ratio") >= FAR and busier > max(1.2, 1.25 * _rise(gpu, "tensor_active_ratio", 1.0)):

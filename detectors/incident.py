@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from detectors.incident_words import action, cause_of, culprits, evidence, leading, severity, sql, summary
-from detectors.relation import related, same_subject
+from detectors.relation import Places, related, same_subject
 from detectors.state import unpack
 from schemas.event import Event
 from schemas.finding import Evidence, Finding, Subject
@@ -52,7 +52,7 @@ class _Book(msgspec.Struct, kw_only=True):
     version: Literal[1] = 1
     now_ms: int = 0
     over: dict[str, tuple[int, int]] = {}
-    racks: dict[str, str] = {}
+    places: Places = msgspec.field(default_factory=Places)
 
 
 class IncidentBook:
@@ -67,11 +67,12 @@ class IncidentBook:
     def apply(self, record: Finding | Event | Inventory) -> list[Incident]:
         """Take one record in; return the revisions it leads to (mostly none). A repeat leads to none.
 
-        Inventory is optional: it tells which rack a node is in.
+        Inventory is optional: it tells which rack a node is in, and for whom a GPU works.
         """
         if isinstance(record, Inventory):
             if record.rack:
-                self._book.racks[record.node] = record.rack
+                self._book.places.racks[record.node] = record.rack
+            self._book.places.jobs |= {m.gpu: m.job for m in record.memberships if m.gpu}
             return []
         if isinstance(record, Event):
             return self._note(record)
@@ -137,7 +138,7 @@ class IncidentBook:
         return said + self._step(id_, held)
 
     def _belongs(self, finding: Finding, held: _Held) -> bool:
-        return any(related(finding, member, self._book.racks) for member in held.findings.values())
+        return any(related(finding, member, self._book.places) for member in held.findings.values())
 
     def _merge(self, into: str, other: str) -> list[Incident]:
         """Two incidents turn out to be one: the younger is resolved and lives on in the older."""

@@ -6,10 +6,10 @@ a tick in (node, seq) order; it answers with what is to be said now. The same de
 
 from collections.abc import Sequence
 
-from detectors.arrival import Lateness, StreamArrival
-from detectors.blame import Blame, late_ranks, slow_links
+from detectors.arrival import StreamArrival
+from detectors.blame import MOST_OF_A_NODE, Blame, late_ranks, slow_links
 from detectors.episode import Episodes
-from detectors.groups import Assembly, Group, Stream
+from detectors.groups import Assembly, Stream
 from detectors.job_claims import HANG, RULES, SLOW_LINK, Claim, Claims
 from detectors.job_state import JobLearning, decode_decisions, encode_decisions
 from detectors.job_view import JobView, Place, place_of
@@ -74,7 +74,7 @@ class JobDetector:
                 # At the step that showed it, not at the end of the tick.
                 ts_ms = min(max(state.ts_ms, tick_ms - STALE_MS), tick_ms)
                 said += self._settle(ts_ms, self._now(tick_ms), True, False)
-        standstill = self.progress.judge(tick_ms, self.view.fresh(tick_ms), self.steps.behind())
+        standstill = self.progress.judge(tick_ms, self.view.fresh(tick_ms), self.view.unclaimed(), self.steps.behind())
         if standstill is not None:
             return said + self._settle(tick_ms, [self._claims.hang(standstill)], False, True)
         if tick_ms % FORGET_MS < 1000:
@@ -125,11 +125,12 @@ class JobDetector:
         says = [
             (self.assembly.groups[stream.communicator], stream, arrival.says())
             for stream, arrival in self.streams.items()
-            if arrival.troubled and stream.communicator in self.assembly.groups and tick_ms - arrival.tick_ms < STALE_MS
+            if arrival.stirring and stream.communicator in self.assembly.groups and tick_ms - arrival.tick_ms < STALE_MS
         ]
         state = self._state if tick_ms - self._state_ms < STALE_MS else None
         claims = self._culprits(state, late_ranks(says, self.view.node_of))
-        slow = slow_links(says, self._quick(says))
+        groups = self.assembly.groups
+        slow = slow_links(says, {s: groups[s.communicator] for s in self.streams if s.communicator in groups})
         if slow is not None:
             claims.append(self._claims.slow(slow))
         return claims
@@ -142,6 +143,11 @@ class JobDetector:
         nodes = {blame.node: blame for blame in blames if blame.scope == "node"}
         if shift is not None and shift.node is not None:
             nodes.setdefault(shift.node, Blame("node", (), node=shift.node))
+        for node in self.view.nodes_of(steady):
+            ranks = self.view.ranks_on(node)
+            suspected = [rank for rank in ranks if state is not None and rank in state.suspected]
+            if len(suspected) >= max(2, MOST_OF_A_NODE * len(ranks)):
+                nodes.setdefault(node, Blame("node", (), node=node))
         covered = {rank for rank, node in self.view.node_of.items() if node in nodes}
         claims = [
             self._claims.straggler(rank, rank in steady, late.get(rank))
@@ -149,19 +155,21 @@ class JobDetector:
         ]
         claims += [self._claims.imbalance(rank) for rank in sorted(heavy)]
         claims += [
-            self._claims.node(node, blame, shift if shift is not None and shift.node == node else None)
+            self._claims.node(
+                blame,
+                shift if shift is not None and shift.node == node else None,
+                [rank for rank in sorted(steady) if self.view.node_of.get(rank) == node],
+            )
             for node, blame in sorted(nodes.items())
         ]
         claims += [self._claims.many(blame) for blame in blames if blame.scope == "job"]
         if shift is not None and not claims:
-            claims.append(self._claims.whole_job(shift))
+            rank = self.steps.accountable(shift)
+            whole = rank is None or rank in covered
+            claims.append(
+                self._claims.whole_job(shift) if whole or rank is None else self._claims.stalls(rank, shift.onset_ms)
+            )
         return claims
-
-    def _quick(self, says: Sequence[tuple[Group, Stream, Lateness]]) -> list[Group]:
-        """Groups that are heard of and not slow."""
-        slow = {group.id for group, _, lateness in says if lateness.slow}
-        heard = {stream.communicator for stream in self.streams}
-        return [group for id_, group in self.assembly.groups.items() if id_ in heard and id_ not in slow]
 
     def _settle(self, ts_ms: int, claims: list[Claim], judged: bool, standing: bool) -> list[Finding]:
         """Observe every claim, and every open verdict that is claimed no longer. While the job stands still nothing is

@@ -1,6 +1,6 @@
 """The verdicts on a job, one method each: under which rule, of whom, since when, and in which words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from detectors.blame import Blame, LateRank, SlowLinks
@@ -23,6 +23,7 @@ from detectors.progress import Standstill
 from detectors.shift import Shift
 from detectors.steps import StepDetector
 from schemas.causes import CAUSES, Cause
+from schemas.features import GpuFeatures
 from schemas.finding import Evidence, Subject
 
 CLEAR_TICKS = 5
@@ -59,6 +60,10 @@ class Claims:
     def __init__(self, view: JobView, steps: StepDetector, assembly: Assembly) -> None:
         self._view, self._steps, self._assembly = view, steps, assembly
 
+    def stalls(self, rank: int, onset_ms: int) -> Claim:
+        """A rank whose late steps come now and then and still make the job slower."""
+        return self.straggler(rank, True, None)._replace(onset_ms=onset_ms)
+
     def straggler(self, rank: int, by_steps: bool, late: LateRank | None) -> Claim:
         culprit = self._steps.culprit(rank) if by_steps else None
         onsets = [c.onset_ms for c in (culprit, late) if c is not None]
@@ -89,7 +94,7 @@ class Claims:
                 slowdown=slowdown,
                 summary=straggler_summary(subject, why, victims, slowdown, f"{ms(delay)} {often}"),
                 evidence=(*evidence, *why.evidence, *self._view.missing(self._assembly)),
-                onset_step=culprit.onset_step if culprit else None,
+                onset_step=culprit.onset_step or None if culprit else None,
                 detected_step=step if culprit else None,
             )
 
@@ -117,18 +122,25 @@ class Claims:
 
         return Claim(IMBALANCE, ("rank", rank), heavy.onset_ms, say)
 
-    def node(self, node: str, blame: Blame, shift: Shift | None) -> Claim:
-        onsets = [late.onset_ms for late in blame.late] + ([shift.onset_ms] if shift else [])
+    def node(self, blame: Blame, shift: Shift | None, steady: Sequence[int]) -> Claim:
+        """A node whose ranks are slow together; `steady` are those of them that steps name one by one."""
+        node = blame.node
+        culprits = [self._steps.culprit(rank) for rank in steady[:3]]
+        onsets = [late.onset_ms for late in blame.late] + [c.onset_ms for c in culprits]
+        onsets += [shift.onset_ms] if shift else []
         ranks = self._view.ranks_on(node)
 
         def say(subject: Subject, step: int | None) -> Verdict:
             host, others = self._view.hosts.get(node, {}), self._view.other_hosts(node)
-            why = judge(Witness(host=host, hosts=others, timed=shift is not None, node=True))
+            timed = shift is not None or bool(culprits)
+            why = judge(Witness(host=host, hosts=others, timed=timed, node=True))
             evidence = tuple(arrival_evidence(late) for late in blame.late[:3])
+            evidence += tuple(step_evidence(c)[0] for c in culprits)
             if shift is not None:
                 evidence = (*shift_evidence(shift, self._view.world), *evidence)
-            delay = max([late.delay_us for late in blame.late], default=0.0)
+            delay = max([late.delay_us for late in blame.late] + [c.excess_us for c in culprits], default=0.0)
             slowdown = _slowdown(shift.step_us, shift.step_past_us) if shift else None
+            first = shift.onset_step if shift else culprits[0].onset_step if culprits else None
             victims = max(self._view.world - len(ranks), 0)
             held = f"holds up {victims} ranks" if victims else "slows its job down"
             slower = f", job {slowdown:.2f} times slower" if slowdown else ""
@@ -142,11 +154,11 @@ class Claims:
                 slowdown=slowdown,
                 summary=f"all ranks of {subject.label()} are slow together, which {held}{slower}{reason}",
                 evidence=(*evidence, *why.evidence, *self._view.missing(self._assembly)),
-                onset_step=shift.onset_step if shift else None,
-                detected_step=step if shift else None,
+                onset_step=first,
+                detected_step=step if timed else None,
             )
 
-        return Claim(STRAGGLER, ("node", node), min(onsets, default=0), say)
+        return Claim(STRAGGLER, ("node", node), min(onsets), say)
 
     def many(self, blame: Blame) -> Claim:
         def say(subject: Subject, step: int | None) -> Verdict:
@@ -194,7 +206,12 @@ class Claims:
         stream, lateness = slow.worst
         ranks = {rank for group in slow.groups for rank in group.ranks.tolist() if rank >= 0}
         group = next(g for g in slow.groups if g.id == stream.communicator)
-        place: Place = ("link", slow.shared[0]) if len(slow.shared) == 1 else ("group", group.label())
+        errors = self._nvlink_errors(ranks) if slow.one_node else []
+        place: Place = ("group", group.label())
+        if len(errors) == 1 or len(slow.shared) == 1:
+            place = ("link", errors[0][0] if len(errors) == 1 else slow.shared[0])
+        elif len(slow.groups) > 1 and not slow.fast_peers:
+            place = WHOLE_JOB
 
         def say(subject: Subject, step: int | None) -> Verdict:
             cause, confidence, runner_up, more = self._slow_cause(slow)
@@ -202,7 +219,7 @@ class Claims:
             if lateness.period_us > 0:
                 slowdown = round(1 + max(lateness.t_us - lateness.t_past_us, 0.0) / lateness.period_us, 3)
             words = CAUSES[cause].words if cause != "unknown" else "cause not known"
-            rise = lateness.t_us / lateness.t_past_us
+            rise = lateness.rise
             return Verdict(
                 cause=cause,
                 score=rise,
@@ -217,28 +234,34 @@ class Claims:
         return Claim(SLOW_LINK, place, lateness.slow_onset_ms, say)
 
     def _slow_cause(self, slow: SlowLinks) -> tuple[Cause, float, Cause | None, tuple[Evidence, ...]]:
-        """Inside one node: NVLink. Between nodes: one group of several points at a link, a fluctuating time in all of
-        them at congestion; inside and between alike at a setting."""
+        """Inside one node: NVLink. Between nodes: some of several equal groups point at a link, all of them at
+        congestion; a single group at congestion where its time varies; inside and between alike at a setting."""
         inside = any((g.nodes or len(g.hosts())) <= 1 for g in slow.groups)
         between = any((g.nodes or len(g.hosts())) > 1 for g in slow.groups)
         if inside and between and len(slow.groups) > 2:
-            return "collective_configuration", 0.6, "unknown", ()
+            return "collective_configuration", 0.6, "fabric_congestion", ()
         if inside and not between:
-            ranks = {int(rank) for group in slow.groups for rank in group.ranks if rank >= 0}
-            errors = [
-                (rank, gpu)
-                for rank, (_, gpu) in sorted(self._view.gpus.items())
-                if rank in ranks and (gpu.readings.get("nvlink_error_count", 0.0) > 0 or "xid:74" in str(gpu.recent))
-            ]
+            errors = self._nvlink_errors({int(rank) for group in slow.groups for rank in group.ranks})
             text = "; ".join(f"NVLink errors on GPU {gpu.uuid} (rank {rank})" for rank, gpu in errors[:3])
             return "nvlink_fault", 0.9 if errors else 0.6, None, (Evidence(text=text),) if text else ()
         if slow.fast_peers:
             return "fabric_link", 0.75, "fabric_congestion", ()
+        if len(slow.groups) > 1:
+            text = f"all {len(slow.groups)} groups of this kind are slow: more than one link"
+            return "fabric_congestion", 0.65, "fabric_link", (Evidence(text=text),)
         noise = slow.worst[1].t_noise
         text = f"the slow transfers vary by {noise:.0%}"
         if noise > CONGESTED:
             return "fabric_congestion", 0.6, "fabric_link", (Evidence(text=text + ": congestion changes", value=noise),)
         return "fabric_link", 0.55, "fabric_congestion", (Evidence(text=text + ": a steady limit", value=noise),)
+
+    def _nvlink_errors(self, ranks: set[int]) -> list[tuple[int, GpuFeatures]]:
+        return [
+            (rank, gpu)
+            for rank, (_, gpu) in sorted(self._view.gpus.items())
+            if rank in ranks
+            and (gpu.readings.get("nvlink_error_count", 0.0) > 0 or any(k.startswith("xid:74") for k in gpu.recent))
+        ]
 
     def hang(self, s: Standstill) -> Claim:
         nodes = {self._view.node_of.get(rank, "") for rank in s.ranks}
@@ -246,12 +269,15 @@ class Claims:
         place: Place = WHOLE_JOB
         if len(s.ranks) == 1:
             place = ("rank", s.ranks[0])
-        elif s.ranks and len(nodes) == 1:
+        elif s.ranks and len(nodes) == 1 and s.how != "transport":
             place = ("node", next(iter(nodes)))
+        elif s.ranks and s.how in ("transport", "not_entered"):
+            place = ("group", f"of ranks {names(s.ranks)}")
         causes: dict[str, Cause] = {
             "not_entered": "not_entered",
             "stuck": "gpu_stuck",
             "gone": "node_lost" if whole and len(s.ranks) > 1 else "process_gone",
+            "transport": "transport_stalled",
             "unknown": "unknown",
         }
 

@@ -10,6 +10,9 @@ from schemas.step import StepFrame
 FRESH_MS = 30_000
 """Features older than this say nothing about now."""
 
+UNCLAIMED_MS = 2_000
+"""Features come every second; a rank left out of three is left out on purpose."""
+
 MISSING_SHARE = 0.1
 MISSING_LEAST = 10
 """A rank absent from more than a tenth of the groups, ten at least, is named with every verdict."""
@@ -27,6 +30,7 @@ class JobView:
         self.gpu_of: dict[int, str] = {}
         self.gpus: dict[int, tuple[int, GpuFeatures]] = {}
         self.hosts: dict[str, dict[str, float]] = {}
+        self._featured_ms: dict[str, int] = {}
 
     @property
     def world(self) -> int:
@@ -37,6 +41,7 @@ class JobView:
         """Note who is where."""
         if isinstance(record, Features):
             self.hosts[record.node] = record.host
+            self._featured_ms[record.node] = record.ts_ms
             for gpu in record.gpus:
                 if gpu.rank is not None:
                     self.gpus[gpu.rank] = (record.ts_ms, gpu)
@@ -51,9 +56,21 @@ class JobView:
         """The job's ranks on one node, in order."""
         return tuple(sorted(rank for rank, where in self.node_of.items() if where == node))
 
+    def nodes_of(self, ranks: frozenset[int]) -> list[str]:
+        """The nodes that these ranks are on, in order."""
+        return sorted({self.node_of[rank] for rank in ranks if rank in self.node_of})
+
     def fresh(self, tick_ms: int) -> dict[int, GpuFeatures]:
         """Features by rank that are not too old to say something about now."""
         return {rank: gpu for rank, (ts_ms, gpu) in self.gpus.items() if tick_ms - ts_ms <= FRESH_MS}
+
+    def unclaimed(self) -> frozenset[int]:
+        """Ranks whose GPU is no longer theirs while their node still speaks of the job: their process has ended."""
+        return frozenset(
+            rank
+            for rank, (ts_ms, _) in self.gpus.items()
+            if self._featured_ms.get(self.node_of.get(rank, ""), 0) - ts_ms > UNCLAIMED_MS
+        )
 
     def witness(self, rank: int) -> Witness:
         """What may tell the cause of one slow rank."""

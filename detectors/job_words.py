@@ -92,7 +92,7 @@ def slow_evidence(slow: SlowLinks) -> tuple[Evidence, ...]:
     """The transfer itself is slow: T up, spread flat."""
     stream, says = slow.worst
     group = next(g for g in slow.groups if g.id == stream.communicator)
-    rise = says.t_us / says.t_past_us
+    rise = says.rise
     first = Evidence(
         text=(
             f"{stream.function} on {group.label()} takes {ms(says.t_us)} from the last arrival on, usually "
@@ -103,7 +103,7 @@ def slow_evidence(slow: SlowLinks) -> tuple[Evidence, ...]:
         baseline=says.t_past_us,
         unit="us",
     )
-    others = f"{slow.fast_peers} other groups between nodes are as fast as usual" if slow.fast_peers else ""
+    others = f"{slow.fast_peers} other groups that do the same are as fast as usual" if slow.fast_peers else ""
     second = f"{len(slow.groups)} groups are slow" + (f", {others}" if others else "")
     return first, Evidence(text=second, value=float(len(slow.groups)))
 
@@ -125,6 +125,7 @@ HANG_WORDS = {
     "not_entered": "has not entered the collective that its peers wait in",
     "stuck": "does not get out of the collective",
     "gone": "is gone while its peers wait",
+    "transport": "is in a collective that all have entered and that moves nothing",
     "unknown": "stands still; who is waited for is not visible",
 }
 

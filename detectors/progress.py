@@ -40,7 +40,8 @@ _Key = tuple[str, str, int]
 
 
 class Standstill(NamedTuple):
-    """A job that stands still. `how` is not_entered, stuck, gone or unknown; `ranks` are the culprits where known.
+    """A job that stands still. `how` is not_entered, stuck, gone, transport or unknown; `ranks` are the culprits, where
+    they are known.
 
     `last` describes the collective that everybody is in: communicator, function, last finished sequence number.
     """
@@ -105,10 +106,14 @@ class ProgressDetector:
         return max(FACTOR * rhythm, BURSTS * burst, LEAST_MS)
 
     def judge(
-        self, tick_ms: int, gpus: dict[int, GpuFeatures], behind_steps: frozenset[int] = frozenset()
+        self,
+        tick_ms: int,
+        gpus: dict[int, GpuFeatures],
+        ended: frozenset[int] = frozenset(),
+        behind_steps: frozenset[int] = frozenset(),
     ) -> Standstill | None:
-        """The standstill as of this tick, or None. `gpus` are the newest features by rank, `behind_steps` the ranks
-        whose last reported training step is older than that of most others."""
+        """The standstill as of this tick, or None. `gpus` are the newest features by rank, `ended` the ranks whose
+        process has ended, `behind_steps` those whose last training step is older than that of most others."""
         deadline = self.deadline_ms()
         if not self._members or not self._advanced_ms or tick_ms - self._advanced_ms < deadline:
             return None
@@ -116,7 +121,7 @@ class ProgressDetector:
         if not heard:
             # Nobody reports any more: the job ended, or its nodes are gone, which others see.
             return None
-        how, ranks, sure = self._who(heard, gpus, behind_steps)
+        how, ranks, sure = self._who(heard, gpus, ended, behind_steps)
         if how == "unknown":
             known = [gpus[rank] for rank in {rank for *_, rank in heard} if rank in gpus]
             if known and all(_use(gpu) <= IDLE_PCT for gpu in known):
@@ -139,12 +144,16 @@ class ProgressDetector:
         )
 
     def _who(
-        self, heard: dict[_Key, _Member], gpus: dict[int, GpuFeatures], behind_steps: frozenset[int]
+        self,
+        heard: dict[_Key, _Member],
+        gpus: dict[int, GpuFeatures],
+        ended: frozenset[int],
+        behind_steps: frozenset[int],
     ) -> tuple[str, tuple[int, ...], float]:
         here = {rank for _, _, rank in heard}
         few = max(1, len(here) // 4)
-        silent = {rank for _, _, rank in self._members} - here
-        if silent and len(silent) <= len(here):
+        silent = ({rank for _, _, rank in self._members} - here) | (ended & here)
+        if silent and len(silent) <= len(here) / 2:
             return "gone", tuple(sorted(silent)), 0.85
         known = {rank: gpus[rank] for rank in here if rank in gpus}
         waiting = {rank for rank, gpu in known.items() if _waits(gpu)}
@@ -162,6 +171,9 @@ class ProgressDetector:
             return "stuck", tuple(sorted(behind)), 0.6
         group = self._group_behind(heard)
         if group and len(group) <= len(here) // 2:
+            # Where all its members are seen to wait inside, nobody is missing: what they wait for is the data.
+            if group <= waiting:
+                return "transport", tuple(sorted(group)), 0.7
             return "not_entered", tuple(sorted(group)), 0.55
         return "unknown", (), 0.55
 

@@ -6,6 +6,8 @@ in its job, a culprit explains that its job is slow, a rack's cooling explains t
 
 from collections.abc import Mapping
 
+import msgspec
+
 from schemas.finding import Finding, Subject
 
 SLOW = ("straggler", "slow_link", "imbalance", "degradation")
@@ -13,9 +15,16 @@ SLOW = ("straggler", "slow_link", "imbalance", "degradation")
 HEAT = ("thermal_throttle", "coolant_temperature", "coolant_flow", "pump_fan", "leak")
 
 
-def related(a: Finding, b: Finding, rack_of: Mapping[str, str]) -> bool:
-    """Whether two open verdicts belong to one incident. Symmetric. `rack_of` maps nodes to racks where known."""
-    return same_subject(a.subject, b.subject) or _explains(a, b, rack_of) or _explains(b, a, rack_of)
+class Places(msgspec.Struct):
+    """What inventory says: the rack of a node, the job of a GPU."""
+
+    racks: dict[str, str] = {}
+    jobs: dict[str, str] = {}
+
+
+def related(a: Finding, b: Finding, places: Places) -> bool:
+    """Whether two open verdicts belong to one incident. Symmetric."""
+    return same_subject(a.subject, b.subject) or _explains(a, b, places) or _explains(b, a, places)
 
 
 def same_subject(a: Subject, b: Subject) -> bool:
@@ -37,15 +46,18 @@ def same_subject(a: Subject, b: Subject) -> bool:
     }.get(a.scope, False)
 
 
-def _explains(a: Finding, b: Finding, rack_of: Mapping[str, str]) -> bool:
+def _explains(a: Finding, b: Finding, places: Places) -> bool:
     """Whether `a` is why `b` was said."""
     same_job = bool(a.subject.job) and a.subject.job == b.subject.job
     if same_job and a.kind == "hang" and b.kind in SLOW:
         return True
     if same_job and a.kind in ("straggler", "slow_link") and b.kind == "degradation" and b.subject.scope == "job":
         return True
+    if a.kind in ("hang", "straggler", "slow_link") and b.kind == "degradation" and b.cause == "unknown":
+        # A GPU whose job stands still or waits looks unlike itself; nothing says that it is at fault.
+        return bool(a.subject.job) and places.jobs.get(b.subject.gpu) == a.subject.job
     if a.kind == "cooling" and a.subject.rack and b.cause in HEAT:
-        return a.subject.rack in (b.subject.rack, rack(b.subject.node, rack_of))
+        return a.subject.rack in (b.subject.rack, rack(b.subject.node, places.racks))
     return False
 
 

@@ -24,7 +24,7 @@ TRIM = 2
 RISE = 0.10
 Z = 5.0
 """A job is slower when its mean step is up by 10 %, the published floor for verified change points, and by 5 spreads.
-Half of both is enough where most ranks' own time rose too: then two independent signals say so."""
+Half of both is enough where most ranks of a node rose by themselves too: then two independent signals say so."""
 
 LEAST = 12
 """Steps in which the window must say so, half a window: the first ones see only part of the change."""
@@ -94,7 +94,7 @@ class ShiftWatch:
         size = len(own)
         owns = _trimmed(np.array([np.concatenate([r, np.full(size - len(r), np.nan)]) for _, r in self._rows]))
         self._blamed = WINDOW if blamed else max(self._blamed - 1, 0)
-        up = self.seen >= READY and self._up(float(steps[0]), owns)
+        up = self.seen >= READY and self._up(float(steps[0]), owns, node_of)
         if up and not self._score:
             self._since = (ts_ms, number)
         self.raised = up
@@ -105,9 +105,9 @@ class ShiftWatch:
         self._learn(steps, owns)
         return self._shift(float(steps[0]), owns, node_of) if self._open else None
 
-    def _up(self, step_us: float, owns: Floats) -> bool:
+    def _up(self, step_us: float, owns: Floats, node_of: dict[int, str]) -> bool:
         usual, spread = float(self.steps.centre[0]), float(self.steps.spread[0])
-        together = float(np.mean(self._moved(owns)[~np.isnan(owns)])) >= MOST
+        together = bool(_movers(self._moved(owns), node_of))
         bar = 0.5 if together else 1.0
         if not step_us - usual > bar * max(RISE * usual, Z * spread):
             return False
@@ -152,13 +152,18 @@ class ShiftWatch:
 
     def _one_node(self, moved: NDArray[np.bool_], node_of: dict[int, str]) -> str | None:
         """The one node whose ranks moved; None where several did, or where ranks are not told apart by node."""
-        ranks: dict[str, list[int]] = {}
-        for rank, node in node_of.items():
-            ranks.setdefault(node, []).append(rank)
-        movers = [node for node, members in ranks.items() if moved[members].mean() >= MOST]
-        if len(movers) != 1 or (len(ranks) == 1 and len(node_of) > HOST_SIZE):
+        movers = _movers(moved, node_of)
+        if len(movers) != 1 or (len(set(node_of.values())) == 1 and len(node_of) > HOST_SIZE):
             return None
         return movers[0]
+
+
+def _movers(moved: NDArray[np.bool_], node_of: dict[int, str]) -> list[str]:
+    """The nodes most of whose ranks moved, two at least."""
+    ranks: dict[str, list[int]] = {}
+    for rank, node in node_of.items():
+        ranks.setdefault(node, []).append(rank)
+    return [node for node, members in ranks.items() if moved[members].sum() >= max(2, MOST * len(members))]
 
 
 def _trimmed(window: Floats) -> Floats:

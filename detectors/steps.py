@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from detectors.groups import DEADLINE_MS, ENOUGH, WHOLE_UP_TO, WIDEST, Floats
 from detectors.past import Past
 from detectors.shift import Shift, ShiftWatch
-from detectors.suspicion import Suspicion
+from detectors.suspicion import THRESHOLD, Suspicion
 from schemas.step import RankStep, StepFrame
 
 READY = 20
@@ -38,6 +38,13 @@ second step is its normal life."""
 
 WORK_RISE = 0.05
 """Work (tokens, sequence length) of one rank up by this part, with the job's step time, is an imbalance."""
+
+MOST_OF_A_RISE, ALONE = 0.4, 3.0
+"""A rank accounts for a slower job when its late steps hold 40 % of the rise (the window also holds steps from before),
+and three times as much as anybody else's."""
+
+SUSPECTED = THRESHOLD / 3
+"""A rank with a third of the evidence that names a culprit counts when its node is looked at as a whole."""
 
 RECENT = 50
 """Steps over which a culprit's excess is described (its tail needs 50 to 100)."""
@@ -79,13 +86,15 @@ class HeavyRank(NamedTuple):
 
 
 class StepState(NamedTuple):
-    """What a job says as of `step` (the newest judged one): steady culprits, ranks with more work, a shift."""
+    """What a job says as of `step` (the newest judged one): steady culprits, ranks with more work, a shift;
+    `suspected` are ranks on the way to being steady, and those that are."""
 
     step: int
     ts_ms: int
     steady: frozenset[int]
     heavy: frozenset[int]
     shift: Shift | None
+    suspected: frozenset[int] = frozenset()
 
     def says_more_than(self, before: "StepState | None") -> bool:
         """Whether somebody is named here who was not before."""
@@ -182,7 +191,8 @@ class StepDetector:
         more = frozenset(self._heavy.steady.nonzero()[0].tolist())
         shift = self.shift.update(now["own"], step_us, self.node_of, ts_ms, number, bool(steady or more))
         self._learn(now, step_us, late, heavy)
-        return StepState(number, ts_ms, steady, more, shift)
+        suspected = frozenset((self._suspicion.score >= SUSPECTED).nonzero()[0].tolist())
+        return StepState(number, ts_ms, steady, more, shift, suspected)
 
     def _two_sided(self, now: dict[str, Floats]) -> Floats:
         own = now["own"] - self.own.centre
@@ -211,9 +221,22 @@ class StepDetector:
             self.score.learn(now["score"], ~late)
         self.step.learn(np.array([step_us]))
 
+    def accountable(self, shift: Shift) -> int | None:
+        """The one rank whose late steps, steady or not, make up most of a job's slowness; None where nobody's do."""
+        rows = [row["score"] for row in self._recent]
+        size = len(rows[-1])
+        scores = np.array([np.concatenate([row, np.full(size - len(row), np.nan)]) for row in rows[-RECENT:]])
+        caused = np.mean(np.maximum(np.nan_to_num(scores), 0.0), axis=0)
+        order = np.argsort(-caused)
+        worst = float(caused[order[0]])
+        next_ = float(caused[order[1]]) if size > 1 else 0.0
+        enough = worst >= MOST_OF_A_RISE * (shift.step_us - shift.step_past_us) and worst >= ALONE * next_
+        return int(order[0]) if enough else None
+
     def culprit(self, rank: int) -> StepCulprit:
         """What the recent steps say of one steady rank."""
-        rows = list(self._recent)[-max(int(self._suspicion.hits[rank]), LEAST_STEPS) :]
+        steady = bool(self._suspicion.steady[rank])
+        rows = list(self._recent)[-max(int(self._suspicion.hits[rank]), LEAST_STEPS) if steady else 0 :]
         recent = {name: np.array([row[name][rank] for row in rows if len(row[name]) > rank]) for name in rows[-1]}
         score = np.maximum(np.nan_to_num(recent["score"]), 0.0)
         own, past = _mean(recent["own"]), float(self.own.centre[rank])

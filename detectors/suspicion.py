@@ -19,7 +19,7 @@ CALM = -0.7
 still found."""
 
 THRESHOLD = 11.5
-"""Chance makes a suspect about once in 100,000 rounds (e^11.5)."""
+"""Chance makes a given rank a suspect about once in 100,000 rounds (e^11.5) that all have somebody late."""
 
 CEILING = THRESHOLD + 9.0
 """The score stops here, so that a fault that ended is over after some 20 calm rounds."""

@@ -1,0 +1,150 @@
+"""The two-sided rule on step times: culprit, victims, noise, nodes, jobs, work; never a look ahead."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from job_records import T0, SmallJob
+
+from detectors.steps import StepDetector, StepState
+
+Own = Callable[[int], np.ndarray]
+
+
+def run(own: Own, steps: int = 150, seed: int = 1, work: Callable[[int], object] = lambda _: np.nan) -> list[StepState]:
+    return list(states(StepDetector(), own, steps, seed, work))
+
+
+def states(detector: StepDetector, own: Own, steps: int, seed: int, work: Callable[[int], object]) -> list[StepState]:
+    job, out = SmallJob(seed=seed), []
+    for tick in range(steps):
+        for frame in job.steps(tick, own(tick), work(tick)):  # type: ignore[arg-type]
+            detector.add(T0 + tick * 1000, frame)
+        out += detector.judge(T0 + tick * 1000)
+    return out
+
+
+def one(rank: int, us: float, since: int = 100) -> Own:
+    def own(tick: int) -> np.ndarray:
+        out = np.zeros(16)
+        if tick >= since:
+            out[rank] = us
+        return out
+
+    return own
+
+
+@pytest.mark.parametrize("us", [3_000, 30_000, 300_000])
+def test_a_culprit_is_named_at_the_eighth_step(us: float) -> None:
+    found = run(one(5, us))
+    assert next(s.step for s in found if s.steady) == 107
+    assert {rank for s in found for rank in s.steady} == {5}
+
+
+def test_the_culprits_story_has_two_sides() -> None:
+    detector = StepDetector()
+    states(detector, one(5, 30_000), 120, 1, lambda _: np.nan)
+    culprit = detector.culprit(5)
+    assert culprit.onset_step == 100
+    assert culprit.self_us - culprit.self_past_us == pytest.approx(30_000, rel=0.05)
+    assert culprit.excess_us == pytest.approx(30_000, rel=0.05)
+    assert culprit.step_us / culprit.step_past_us == pytest.approx(108 / 78, rel=0.03)
+    assert culprit.data_share == 0.0
+    assert not culprit.sporadic
+
+
+def test_a_victim_is_never_named_though_its_compute_is_longest() -> None:
+    found = run(one(0, 200_000))
+    assert all(s.steady <= {0} for s in found)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 1000))
+def test_a_healthy_job_has_no_culprit(seed: int) -> None:
+    assert not any(s.steady or s.heavy or s.shift for s in run(lambda _: np.zeros(16), 120, seed))
+
+
+def test_a_rank_late_every_second_step_is_a_beat_not_a_culprit() -> None:
+    assert not any(s.steady for s in run(lambda tick: one(3, 50_000, 0)(tick % 2 - 1), 200))
+
+
+def test_all_ranks_of_one_node_slower_together_are_the_node() -> None:
+    def own(tick: int) -> np.ndarray:
+        out = np.zeros(16)
+        if tick >= 100:
+            out[4:8] = np.random.default_rng(tick).uniform(0, 40_000, 4)
+        return out
+
+    found = run(own, 200)
+    shifts = [s.shift for s in found if s.shift is not None]
+    assert shifts
+    assert shifts[-1].node == "r01-t01"
+    first = next(s for s in found if s.steady)
+    assert first.suspected >= {4, 5, 6, 7}
+
+
+def test_a_job_that_is_slower_as_a_whole_has_no_culprit() -> None:
+    def own(tick: int) -> np.ndarray:
+        return np.full(16, 30_000.0 if tick >= 100 else 0.0)
+
+    found = run(own, 200)
+    shift = next(s.shift for s in found if s.shift is not None)
+    assert (shift.node, shift.moved) == (None, 16)
+    assert not any(s.steady for s in found)
+
+
+def test_more_work_on_one_rank_is_an_imbalance() -> None:
+    works = np.full(16, 1024.0)
+
+    def work(tick: int) -> np.ndarray:
+        return np.where((np.arange(16) == 7) & (tick >= 100), 1536.0, works)
+
+    found = run(lambda tick: np.full(16, 30_000.0 if tick >= 100 else 0.0), 130, work=work)
+    assert next(s.step for s in found if s.heavy) == 107
+    assert {rank for s in found for rank in s.heavy} == {7}
+
+
+def test_a_rank_that_stalls_now_and_then_accounts_for_the_slower_job() -> None:
+    detector = StepDetector()
+    found = states(detector, lambda tick: one(9, 60_000)(tick if tick % 3 == 0 else 0), 200, 1, lambda _: np.nan)
+    shift = next(s.shift for s in reversed(found) if s.shift is not None)
+    assert not any(s.steady for s in found)
+    assert detector.accountable(shift) == 9
+    assert detector.culprit(9).sporadic
+
+
+def test_what_comes_later_changes_nothing_said_before() -> None:
+    short, long = run(one(5, 30_000), 120), run(one(5, 30_000), 160)
+    assert [(s.step, s.steady) for s in short] == [(s.step, s.steady) for s in long[:120]]
+
+
+def test_a_rank_that_is_missing_delays_the_step_to_its_deadline() -> None:
+    job, detector = SmallJob(5, 4), StepDetector()
+    frames = job.steps(0, np.zeros(20))
+    for frame in frames:
+        detector.add(T0, frame)
+    assert len(list(detector.judge(T0))) == 1
+    for frame in job.steps(1, np.zeros(20))[:4]:
+        detector.add(T0 + 1000, frame)
+    assert list(detector.judge(T0 + 1000)) == []
+    assert list(detector.judge(T0 + 4000)) == []  # 16 of 20 are not enough
+
+
+def test_columns_that_are_missing_are_no_zeros() -> None:
+    import msgspec
+
+    job, detector = SmallJob(), StepDetector()
+    nan = float("nan")
+    found: list[StepState] = []
+    for tick in range(130):
+        for frame in job.steps(tick, one(5, 30_000)(tick)):
+            bare = tuple(
+                msgspec.structs.replace(s, compute_us=nan, comm_us=nan, wait_us=nan, data_us=s.step_us - s.compute_us)
+                for s in frame.steps
+            )
+            detector.add(T0 + tick * 1000, msgspec.structs.replace(frame, steps=bare))
+        found += detector.judge(T0 + tick * 1000)
+    assert next(s.step for s in found if s.steady) == 107
+    assert {rank for s in found for rank in s.steady} == {5}
