@@ -20,7 +20,9 @@ ALARM_P = 1e-5
 rarer than one in a hundred GPU-years, and what is left is for spreads learned too small."""
 
 FREEZE_P = 1e-4
-"""Baselines stand still at a p-value below this: ten times earlier than an alarm."""
+FREEZE_TICKS, FREEZE_MOST = 8, 12
+"""Baselines stand still when the p-value was below this in eight ticks more than it was not, and until it has been
+above for as long: a short burst is noise and must be learned, or the next one is strange again."""
 
 RELEARN_TICKS = 7200
 """A GPU that is unusual for two hours without a finding (all GPUs of its job moved together) has a new usual."""

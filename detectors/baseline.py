@@ -1,8 +1,10 @@
 """What is usual for each GPU and metric: a slow robust centre and spread, kept apart by what the GPU is doing.
 
-Constant memory: per state, row and column three float32 numbers. The update is an exponentially forgetting mean of
+Constant memory: per state, row and column four float32 numbers. The update is an exponentially forgetting mean of
 clipped deviations (Huber's idea) for the centre, and of clipped absolute deviations for the spread, both slow: fast
-adaptation unlearns a fault (on the SMD machines an adaptive baseline lost .06 of VUS-PR against a fixed one).
+adaptation unlearns a fault (on the SMD machines an adaptive baseline lost .06 of VUS-PR against a fixed one). A clipped
+spread knows nothing of a rare second mode (power polled once a second meets the communication phase of one step in
+nine), so each spread has a reach: how much wider it must be for one reading in fifty to lie beyond 2.33 of it.
 Everything here is row-wise: GPUs never learn from each other, and their order does not matter.
 """
 
@@ -20,8 +22,8 @@ MEMORY_TICKS = 3600.0
 """Ticks after which a baseline has forgotten two thirds: longer than the ramps of thermal faults (minutes), shorter
 than a change of season in the hall."""
 
-WARM_UP_TICKS = 60
-"""Readings before a baseline is used at all."""
+WARM_UP_TICKS = 40
+"""Readings before a baseline is used at all: with its width, enough for a fault a minute after the first reading."""
 
 YOUNG_TICKS = 60.0
 """A baseline of n readings widens its spread by 1 + 60/n: a minute does not show the whole of what is usual."""
@@ -31,6 +33,15 @@ CLIP = 2.0
 
 CLIPPED_TO_SIGMA = 1.2805
 """Mean of min(|deviation|, 2 sigma) to sigma of normal noise: 1 / (sqrt(2 / pi) (1 - exp(-2)) + 4 (1 - Phi(2)))."""
+
+REACH_Z, REACH_SHARE = 2.33, 0.02
+"""Of normal noise one reading in fifty is further than 2.33 sigma from the centre."""
+
+REACH_STEP = 0.03
+"""How fast the reach follows: by 3 % for a reading beyond. Ten seconds of a fault widen it by a third, a rare mode at
+twenty spreads is learned after a hundred readings in it."""
+
+REACH_MOST = 100.0
 
 RELATIVE_FLOOR = 0.01
 """No spread is taken for less than 1 % of its centre: static differences of healthy nodes are 2 % (MLPerf)."""
@@ -86,22 +97,23 @@ class Baseline:
     def centre(self, state: Index) -> Float32:
         """Centres in use, (rows, columns); NaN where nothing was learned."""
         centre: Float32 = self._cells[0, state, np.arange(self.rows)]
-        return np.where(self._cells[2, state, np.arange(self.rows)] > 0, centre, np.float32(np.nan))
+        return np.where(self._cells[3, state, np.arange(self.rows)] > 0, centre, np.float32(np.nan))
 
     def spread(self, state: Index) -> Float32:
-        """Spreads in use as standard deviations, floors applied."""
-        at = np.arange(self.rows)
-        return self._floored(self._cells[0, state, at], self._cells[1, state, at])
+        """Spreads in use as standard deviations, floors and reach applied."""
+        centre, spread, reach, _ = self._cells[:, state, np.arange(self.rows)]
+        width: Float32 = self._floored(centre, spread) * np.maximum(reach, 1)
+        return width
 
     def warm(self, state: Index) -> NDArray[np.bool_]:
         """Which cells have learned enough to judge by."""
-        warm: NDArray[np.bool_] = self._cells[2, state, np.arange(self.rows)] >= WARM_UP_TICKS
+        warm: NDArray[np.bool_] = self._cells[3, state, np.arange(self.rows)] >= WARM_UP_TICKS
         return warm
 
     def deviations(self, values: Float32, state: Index) -> Float32:
         """Robust z of `values` (rows, columns); NaN where the value is missing or the baseline is not warm."""
-        centre, spread, count = self._cells[:, state, np.arange(self.rows)]
-        width = self._floored(centre, spread) * (1 + YOUNG_TICKS / np.maximum(count, 1))
+        centre, spread, reach, count = self._cells[:, state, np.arange(self.rows)]
+        width = self._floored(centre, spread) * np.maximum(reach, 1) * (1 + YOUNG_TICKS / np.maximum(count, 1))
         z: Float32 = np.where(count >= WARM_UP_TICKS, (values - centre) / width, np.float32(np.nan)).astype(np.float32)
         return z
 
@@ -112,17 +124,22 @@ class Baseline:
         was no spread to clip by, fades quadratically.
         """
         at = np.arange(self.rows)
-        centre, spread, count = self._cells[:, state, at]
+        centre, spread, reach, count = self._cells[:, state, at]
         usual = usual[:, None] if usual.ndim == 1 else usual
         take = usual & ~np.isnan(values)
         count = np.where(take, np.minimum(count + 1, 2 * MEMORY_TICKS), count)
         gain = np.maximum(2 / (np.maximum(count, 1) + 1), 1 / MEMORY_TICKS)
         deviation = np.where(take & (count > 1), values - centre, 0)
-        limit = np.where(count > WARM_UP_TICKS / 2, CLIP * self._floored(centre, spread), np.inf)
+        floored = self._floored(centre, spread)
+        started = count > WARM_UP_TICKS / 2
+        limit = np.where(started, CLIP * floored, np.inf)
         clipped = np.clip(deviation, -limit, limit)
+        beyond = np.abs(deviation) > REACH_Z * floored * np.maximum(reach, 1)
+        step = np.where(beyond, 1 + REACH_STEP * (1 - REACH_SHARE), 1 - REACH_STEP * REACH_SHARE)
+        reach = np.where(take & started, np.clip(np.maximum(reach, 1) * step, 1, REACH_MOST), reach)
         centre = np.where(take & (count == 1), values, centre + gain * clipped)
         moved = np.where(take & (count > 1), np.abs(clipped) * CLIPPED_TO_SIGMA - spread, 0)
-        self._cells[:, state, at] = (centre, spread + gain * moved, count)
+        self._cells[:, state, at] = (centre, spread + gain * moved, reach, count)
 
     def forget(self, state: int, rows: NDArray[np.bool_]) -> None:
         """Start anew in `state` for these rows: what they do has changed."""
@@ -136,7 +153,7 @@ class Baseline:
         self._cells = cells
 
     def state(self) -> bytes:
-        """A versioned checkpoint: 12 bytes per state, row and column."""
+        """A versioned checkpoint: 16 bytes per state, row and column."""
         saved = _State(columns=self.columns, states=self._cells.shape[1], rows=self.rows, cells=to_bytes(self._cells))
         return msgspec.msgpack.encode(saved)
 
@@ -145,7 +162,7 @@ class Baseline:
         old = unpack(state, _State)
         if old.states != self._cells.shape[1]:
             raise StateError(f"a baseline of {old.states} states where {self._cells.shape[1]} are kept")
-        cells = floats(old.cells, 3, old.states, old.rows, len(old.columns))
+        cells = floats(old.cells, 4, old.states, old.rows, len(old.columns))
         self._cells = _empty(old.states, old.rows, len(self.columns))
         where = {name: i for i, name in enumerate(old.columns)}
         for i, name in enumerate(self.columns):
@@ -158,5 +175,5 @@ class Baseline:
 
 
 def _empty(states: int, rows: int, columns: int) -> Float32:
-    """Centre, spread and count, all zero: (3, states, rows, columns)."""
-    return np.zeros((3, states, rows, columns), dtype=np.float32)
+    """Centre, spread, reach and count, all zero: (4, states, rows, columns)."""
+    return np.zeros((4, states, rows, columns), dtype=np.float32)

@@ -31,9 +31,9 @@ COMPARED = MEASURED + COUNTED
 
 COMPARED_AT = {name: i for i, name in enumerate(COMPARED)}
 
-UNSCORED = ("memory_used_mib", "power_average_w")
-"""Compared and published, but not part of the score: memory moves with every allocation, and average power would
-count power twice."""
+UNSCORED = ("memory_used_mib", "power_w")
+"""Compared and published, but not part of the score: memory moves with every allocation, and power of one moment says
+which part of a step the poll met. Average power stands for it."""
 
 SCORED: NDArray[np.bool_] = np.array([name not in UNSCORED for name in COMPARED])
 
@@ -160,6 +160,8 @@ class Deviations:
                 self._age[:] = 0
         self._run_id, self._ts_ms = frame.run_id, frame.ts_ms
 
+        power, average = RAW_AT["power_w"], RAW_AT["power_average_w"]
+        raw[:, average] = np.where(here[:, average], raw[:, average], raw[:, power])
         grown = self._increases.apply(raw[:, _COUNTED_AT])
         readings = self._averages.apply(np.concatenate([raw[:, _MEASURED_AT], grown], axis=1))
         self._follow([jobs.get(uuid, job) for uuid, job in zip(self._uuids, self._jobs, strict=True)], readings)
@@ -256,7 +258,9 @@ class Deviations:
             self._worked_for = [self._worked_for[i] if i >= 0 else "" for i in index]
             self._seen_ms = [self._seen_ms[i] if i >= 0 else ts_ms for i in index]
             self._state = np.where(index >= 0, self._state[index] if len(self._state) else 0, 0).astype(np.intp)
-            self._age = np.nan_to_num(take(self._age, index))
+            self._age = np.where(
+                index >= 0, take(self._age, index), np.float32(SETTLE_HEAT_TICKS)
+            )  # new: as it ever was
             self._ticks = np.nan_to_num(take(self._ticks, index))
             self._presence = np.nan_to_num(take(self._presence, index))
             self._increases.take(index)
@@ -290,6 +294,8 @@ class Deviations:
             before = self._worked_for
             self._worked_for = [job or old for job, old in zip(jobs, before, strict=True)]
             other = np.array([new != old for new, old in zip(self._worked_for, before, strict=True)], dtype=bool)
+            unnamed = np.array([not old for old in before], dtype=bool) & was_working & (state == WORKING)
+            other &= ~unnamed  # it worked already, now it is known for whom
             for busy in (WAITING, WORKING):
                 self.baseline.forget(busy, other)
             self._age[other] = 0

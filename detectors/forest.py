@@ -4,6 +4,7 @@ A model is a file of arrays behind a JSON header and a checksum, never a pickle:
 numbers, and a damaged or foreign one is refused with a sentence.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -28,6 +29,9 @@ and a deviation of 10 would score like one of 1000."""
 
 REACH_Z = (3.0, 300.0)
 """The deviations of disturbed rows, log-uniform in between."""
+
+NO_FLOOR = -1.0
+"""Below every feature."""
 
 LEAST_ROWS = 10_000
 
@@ -60,6 +64,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     schema: tuple[str, ...]
     trees: int
     sample: int
+    floor: tuple[float, ...]
     training: Training
     calibration: dict[str, Calibration]
 
@@ -68,12 +73,14 @@ class Forest:
     """A trained forest over magnitude features (n, len(magnitude.NAMES)).
 
     `score` is in (0, 1], 0.5 is ordinary, higher is stranger; `p_value` is calibrated on healthy rows that the
-    training did not see.
+    training did not see. Features below the median of the healthy ones are taken for that median: a forest would find
+    a GPU strange for being calmer than most.
     """
 
     def __init__(self, header: _Header, feature: NDArray[np.uint8], threshold: Float32, leaf: Float32) -> None:
         self._header = header
         self._feature, self._threshold, self._leaf = feature, threshold, leaf
+        self._floor = np.array(header.floor, dtype=np.float32)
         self._expected = float(_average_path(np.array([header.sample]))[0])
         self._column = {channel: magnitude.NAMES.index(channel) for channel in CHANNELS[1:]}
         self._shares = {channel: Shares(fit) for channel, fit in header.calibration.items()}
@@ -97,6 +104,7 @@ class Forest:
 
     def score(self, rows: Float32) -> Float64:
         """Scores of `rows`, as scikit-learn's -score_samples; NaN for a row with a NaN."""
+        rows = np.maximum(rows, self._floor)
         scores: Float64 = np.exp2(-depths(rows, self._feature, self._threshold, self._leaf) / self._expected)
         return scores
 
@@ -158,13 +166,14 @@ def train(
         ]
     )
     grown = IsolationForest(n_estimators=trees, max_samples=SAMPLE, random_state=int(random.integers(2**31)))
-    grown.fit(rows)
-    forest = from_sklearn(grown, msgspec.structs.replace(training, rows=len(z)), name)
+    floor = np.median(rows[: len(grow)], axis=0)
+    grown.fit(np.maximum(rows, floor))
+    forest = from_sklearn(grown, msgspec.structs.replace(training, rows=len(z)), name, floor.tolist())
     return recalibrated(forest, magnitude.magnitudes(z[keep], missing_share[keep]))
 
 
-def from_sklearn(grown: Any, training: Training, name: str = "fleet") -> Forest:
-    """A fitted sklearn.ensemble.IsolationForest as arrays, not calibrated yet."""
+def from_sklearn(grown: Any, training: Training, name: str = "fleet", floor: Sequence[float] | None = None) -> Forest:
+    """A fitted sklearn.ensemble.IsolationForest as arrays, not calibrated yet; `floor` as it was trained with."""
     size = len(grown.estimators_)
     feature = np.zeros((size, INNER), dtype=np.uint8)
     threshold = np.full((size, INNER), np.inf, dtype=np.float32)
@@ -177,6 +186,7 @@ def from_sklearn(grown: Any, training: Training, name: str = "fleet") -> Forest:
         schema=magnitude.NAMES,
         trees=size,
         sample=int(grown.max_samples_),
+        floor=tuple(floor) if floor is not None else (NO_FLOOR,) * len(magnitude.NAMES),
         training=training,
         calibration=dict.fromkeys(CHANNELS, UNCALIBRATED),
     )
@@ -260,6 +270,7 @@ def _arrays(header: _Header, data: bytes) -> tuple[NDArray[np.uint8], Float32, F
         and not np.isnan(threshold).any()
         and bool(((leaf >= 0) & np.isfinite(leaf)).all())
         and header.sample > 1
+        and len(header.floor) == len(header.schema)
         and set(header.calibration) == set(CHANNELS)
         and all(calibration.is_plausible() for calibration in header.calibration.values())
     )

@@ -26,6 +26,9 @@ RMS_CLIP = 20.0
 
 LARGE = 3.0
 
+JUDGED_METRICS = 5
+"""With fewer judged metrics a row has no p-value, and teaches a forest nothing."""
+
 Z_LIMIT = 1e6
 """Larger deviations are taken for this one: features stay finite."""
 

@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.alarm import ALARM, FREEZE_P, RELEARN_TICKS, alarm_verdict, alarms
+from detectors.alarm import ALARM, FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS, alarm_verdict, alarms
 from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED, Deviation, Deviations
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
 from detectors.forest import Forest
-from detectors.magnitude import magnitudes, strongest
+from detectors.magnitude import JUDGED_METRICS, magnitudes, strongest
 from detectors.reading_rules import READING_RULES, observations, reading_verdict
 from detectors.state import unpack
 from schemas.event import Event
@@ -27,7 +27,7 @@ from schemas.identity import digest
 from schemas.matrix import Matrix
 
 PUBLISHED = (
-    "power_w", "temperature_c", "memory_temperature_c", "sm_clock_mhz", "memory_clock_mhz",
+    "power_w", "power_average_w", "temperature_c", "memory_temperature_c", "sm_clock_mhz", "memory_clock_mhz",
     "power_cap_share", "software_thermal_share", "hardware_thermal_share", "power_brake_share",
     "gpu_utilization_pct", "memory_used_mib", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio",
     "pcie_rx_bytes_per_s", "nvlink_rx_bytes_per_s", "ecc_dbe_count", "pcie_replay_count", "nvlink_error_count",
@@ -36,9 +36,6 @@ PUBLISHED = (
 
 AS_READ = ("clocks_event_reasons", "recovery_action", "remap_pending")
 """Codes and bits go out as they were read."""
-
-JUDGED_METRICS = 5
-"""A GPU with fewer judged metrics has no p-value."""
 
 BASELINES_MS = 60_000
 
@@ -64,6 +61,7 @@ class _Learning(msgspec.Struct, kw_only=True):
     seq: int
     minute: int
     deviations: bytes
+    high: dict[str, int]
     frozen: dict[str, int]
     pending: tuple[Episode, ...]
     pci: dict[str, str]
@@ -88,7 +86,8 @@ class NodeDetector:
         self._ts_ms = 0
         self._minute = -1
         self._stagger_ms = int(digest(node)[:8], 16) % BASELINES_MS
-        self._frozen: dict[str, int] = {}
+        self._high: dict[str, int] = {}  # ticks of low p-values, less those of others since
+        self._frozen: dict[str, int] = {}  # ticks of standing still without a finding
         self._pci: dict[str, str] = {}
 
     def update(self, frame: NodeFrame) -> NodeVerdict:
@@ -129,6 +128,7 @@ class NodeDetector:
                 seq=self._last[1],
                 minute=self._minute,
                 deviations=self._deviations.save(),
+                high=self._high,
                 frozen=self._frozen,
                 pending=self._episodes.pending(),
                 pci=self._pci,
@@ -150,7 +150,8 @@ class NodeDetector:
             learned = unpack(learning, _Learning)
             self._deviations.restore(learned.deviations)
             self._last, self._minute = (learned.run_id, learned.seq), learned.minute
-            self._frozen, self._pci, pending = learned.frozen, learned.pci, learned.pending
+            self._high, self._frozen = learned.high, learned.frozen
+            self._pci, pending = learned.pci, learned.pending
         if decisions is None:
             self._episodes.restore((), pending)
             return ()
@@ -197,15 +198,17 @@ class NodeDetector:
         return said
 
     def _alarms(self, ts_ms: int, tick: Deviation, p: NDArray[np.float64], score: NDArray[np.float64]) -> list[Finding]:
+        """Where a rule speaks of a GPU already, the forest has nothing to add."""
         said: list[Finding] = []
         active = alarms(tick, p).tolist()
         if self._episodes.idle(ALARM) and not any(active):
             return said
+        explained = {subject.gpu for subject in self._episodes.open()} - {s.gpu for s in self._episodes.open(ALARM)}
         for row, uuid in enumerate(tick.uuids):
             said += self._episodes.observe(
                 ALARM,
                 self._gpu(uuid),
-                None if np.isnan(p[row]) else active[row],
+                None if np.isnan(p[row]) or uuid in explained else active[row],
                 ts_ms,
                 lambda row=row: alarm_verdict(tick, row, float(p[row]), float(score[row])),  # type: ignore[misc]
             )
@@ -213,8 +216,16 @@ class NodeDetector:
 
     def _learn(self, tick: Deviation, p: NDArray[np.float64]) -> None:
         """Baselines stand still while a GPU is unusual; one that stays so without a finding is learned anew."""
-        alarmed = {subject.gpu for subject in self._episodes.open(ALARM)}
-        unusual = (p < FREEZE_P) | np.array([uuid in alarmed for uuid in tick.uuids], dtype=bool)
+        troubled = {subject.gpu for subject in self._episodes.open()}
+        high = {
+            uuid: min(FREEZE_MOST, max(0, self._high.get(uuid, 0) + (1 if low else -1)))
+            for uuid, low in zip(tick.uuids, (p < FREEZE_P).tolist(), strict=True)
+            if low or uuid in self._high
+        }
+        self._high = {uuid: ticks for uuid, ticks in high.items() if ticks}
+        unusual = np.array(
+            [uuid in troubled or self._high.get(uuid, 0) >= FREEZE_TICKS for uuid in tick.uuids], dtype=bool
+        )
         blind = {subject.gpu for subject in self._episodes.open(READING_RULES["sensor"].rule)}
         self._deviations.learn(~unusual, np.array([uuid in blind for uuid in tick.uuids], dtype=bool))
         if not unusual.any() and not self._frozen:
@@ -222,7 +233,7 @@ class NodeDetector:
         self._frozen = {
             uuid: self._frozen.get(uuid, 0) + 1
             for uuid, frozen in zip(tick.uuids, unusual.tolist(), strict=True)
-            if frozen and uuid not in alarmed
+            if frozen and uuid not in troubled
         }
         stuck = np.array([self._frozen.get(uuid, 0) > RELEARN_TICKS for uuid in tick.uuids], dtype=bool)
         if stuck.any():

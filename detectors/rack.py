@@ -45,7 +45,7 @@ PUMP_RAN_PCT, PUMP_STOPPED_PCT = 20.0, 5.0
 """A pump usually above the one and now below the other has stopped; a standby pump is always at 0."""
 
 LOW_PRESSURE_SHARE = 0.7
-"""Of the unit's usual pressure at no less speed: the pump turns and does not push."""
+"""Of the unit's usual pressure at no less speed: a second witness of a low flow, quicker than the heat."""
 
 SUSTAINED = Persistence(k=8, n=10, clear=30)
 """As for GPUs: eight of ten polls, over after half a minute without."""
@@ -163,10 +163,11 @@ class RackDetector:
         self._last = {**dict(list(self._last.items())[-7:]), frame.node: (frame.run_id, frame.seq)}
         for levels in (self._loop, self._cdu, self._shelf):
             levels.update(frame)
+        stopped = self._stopped_pumps()
         signs = {
-            "flow": self._low_flow(),
+            "flow": [] if stopped else self._low_flow(),  # a stopped pump explains it
             "temperature": self._warm_supply(),
-            "pump": self._pumps(),
+            "pump": stopped,
             "flow_sensor": self._flow_sensor(),
             "leak_sensor": self._mute_leak_sensors(frame),
         }
@@ -252,7 +253,7 @@ class RackDetector:
 
     def _low_flow(self) -> list[Evidence]:
         flow, usual = self._loop.now("flow_lpm"), self._loop.usual("flow_lpm")
-        low = (flow < LOW_FLOW_SHARE * usual) & self._hot()
+        low = (flow < LOW_FLOW_SHARE * usual) & (self._hot() | self._weak_pressure())
         heat_kw = self._loop.now("heat_w") / 1000
         starved = (heat_kw * 1000 > LOADED_W) & (flow < LEAST_LPM_PER_KW * heat_kw)
         return [
@@ -269,18 +270,20 @@ class RackDetector:
             if supply[i] > SUPPLY_HIGH_C or supply[i] > usual[i] + SUPPLY_RISE_K
         ]
 
-    def _pumps(self) -> list[Evidence]:
-        speed, usual_speed = self._cdu.now("pump_speed_pct"), self._cdu.usual("pump_speed_pct")
-        pressure, usual_pressure = self._cdu.now("pressure_kpa"), self._cdu.usual("pressure_kpa")
-        stopped = (speed < PUMP_STOPPED_PCT) & (usual_speed > PUMP_RAN_PCT)
-        weak = (pressure < LOW_PRESSURE_SHARE * usual_pressure) & ~(speed < 0.9 * usual_speed)
+    def _stopped_pumps(self) -> list[Evidence]:
+        speed, usual = self._cdu.now("pump_speed_pct"), self._cdu.usual("pump_speed_pct")
+        stopped = (speed < PUMP_STOPPED_PCT) & (usual > PUMP_RAN_PCT)
         return [
-            _evidence(f"pump of {row}", "pump_speed_pct", speed[i], usual_speed[i], "%")
-            if stopped[i]
-            else _evidence(f"pressure of {row}", "pressure_kpa", pressure[i], usual_pressure[i], "kPa")
+            _evidence(f"pump of {row}", "pump_speed_pct", speed[i], usual[i], "%")
             for i, row in enumerate(self._cdu.rows)
-            if stopped[i] or weak[i]
+            if stopped[i]
         ]
+
+    def _weak_pressure(self) -> bool:
+        speed, usual_speed = self._cdu.now("pump_speed_pct"), self._cdu.usual("pump_speed_pct")
+        pressure, usual = self._cdu.now("pressure_kpa"), self._cdu.usual("pressure_kpa")
+        weak = (usual_speed > PUMP_RAN_PCT) & (speed > 0.9 * usual_speed) & (pressure < LOW_PRESSURE_SHARE * usual)
+        return bool(weak.any())
 
     def _flow_sensor(self) -> list[Evidence]:
         """A flow that reads nearly nothing while the water stays as warm as ever and the rack draws power."""

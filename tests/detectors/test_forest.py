@@ -35,7 +35,7 @@ def grown(seed: int, samples: int) -> tuple[IsolationForest, Forest]:
     rows = random.normal(size=(600, COLUMNS)).astype(np.float32)
     rows[:, -1] = random.integers(0, 3, 600)  # ties, as counts have them
     model = IsolationForest(n_estimators=20, max_samples=samples, random_state=seed).fit(rows)
-    return model, from_sklearn(model, Training(source="test"))
+    return model, from_sklearn(model, Training(source="test"), floor=[-1e9] * COLUMNS)
 
 
 @pytest.mark.parametrize("samples", [256, 200, 17, 2])
@@ -96,6 +96,13 @@ def test_p_values_fall_with_the_deviation_without_an_end() -> None:
     assert (np.diff(p) <= 0).all()
     assert p[0] > 0.05
     assert p[3] < 1e-5
+
+
+def test_a_gpu_is_not_strange_for_being_calm() -> None:
+    calm = np.zeros((1, COLUMNS), dtype=np.float32)
+    middle = np.median(healthy(), axis=0, keepdims=True)
+    assert forest().score(calm) <= forest().score(middle) + 0.02
+    assert forest().p_value(calm, forest().score(calm))[0] > 0.3
 
 
 def test_a_model_travels_as_bytes_and_scores_the_same() -> None:

@@ -83,7 +83,7 @@ def test_a_leak_whose_detector_falls_silent_is_not_over() -> None:
         ({"loop": {"flow_lpm": 0.0, "return_c": 70.0}}, "coolant_flow"),
         ({"loop": {"supply_c": 38.5, "return_c": 50.0}}, "coolant_temperature"),
         ({"pump_pct": 0.0}, "pump_fan"),
-        ({"pressure_kpa": 40.0}, "pump_fan"),
+        ({"loop": {"flow_lpm": 60.0}, "pressure_kpa": 40.0}, "coolant_flow"),
     ],
 )
 def test_a_cooling_fault_is_found_within_fifteen_polls(changes: dict[str, object], cause: str) -> None:
@@ -93,6 +93,11 @@ def test_a_cooling_fault_is_found_within_fifteen_polls(changes: dict[str, object
     assert said[0].ts_ms <= T0 + 165_000
     assert said[0].onset_ms == pytest.approx(T0 + 150_000, abs=3000)
     assert ("close", cause, RACK) in brief(feed(rack, frames(range(200, 260))))
+
+
+def test_a_stopped_pump_explains_the_low_flow() -> None:
+    said = feed(warm(), frames(range(150, 200), loop={"flow_lpm": 60.0, "return_c": 58.0}, pump_pct=0.0))
+    assert brief(said) == [("open", "pump_fan", RACK)]
 
 
 def test_a_supply_too_warm_for_anybody_needs_no_past() -> None:
