@@ -3,7 +3,7 @@
 import logging
 
 from runtime.kafka.admin import create_topics, wait_for_broker
-from runtime.kafka.client import MAX_MESSAGE_BYTES, Message, tls
+from runtime.kafka.client import MAX_MESSAGE_BYTES, Message, session_s, tls
 from runtime.kafka.consumer import Consumer, read_topic
 from runtime.kafka.offsets import Offsets, Partition
 from runtime.kafka.producer import BufferFull, NotDelivered, Producer
@@ -19,6 +19,7 @@ __all__ = [
     "Producer",
     "create_topics",
     "read_topic",
+    "session_s",
     "tls",
     "wait_for_broker",
 ]

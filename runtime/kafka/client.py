@@ -16,6 +16,13 @@ from runtime.settings import Connection
 MAX_MESSAGE_BYTES = 1_000_000
 """Kafka's own default for a topic is 1,048,588 bytes for a batch with its headers."""
 
+SESSION_S = 10.0
+"""A member of a group that does not come back is given up after this. One with the same instance id is back at once."""
+
+EMBEDDED_SESSION_S = 5.0
+"""The embedded broker knows no instance ids, and every join after the first waits one second less than this. It must
+be more than the three seconds that the first join takes."""
+
 PROBE_S = 3.0
 _QUESTION = bytes.fromhex("0000000a 0012 0000 4c6f636b ffff")
 """ApiVersions, version 0: length, key 18, version, a correlation id to get back, no client name."""
@@ -52,6 +59,11 @@ def tls(connection: Connection) -> ssl.SSLContext | None:
                 "give a PEM certificate and its PEM key"
             ) from None
     return context
+
+
+def session_s(connection: Connection) -> float:
+    """The session time-out of every member of a group, Faust workers included."""
+    return EMBEDDED_SESSION_S if connection.broker_embedded else SESSION_S
 
 
 def options(connection: Connection) -> dict[str, Any]:

@@ -17,18 +17,11 @@ from kafka.errors import (
 
 from runtime.errors import BrokerLostRecords, BrokerUnreachable, UserError
 from runtime.health import Counters
-from runtime.kafka.client import Message, all_partitions, connected
+from runtime.kafka.client import Message, all_partitions, connected, session_s
 from runtime.settings import Connection
 from schemas.topics import TOPICS
 
 log = logging.getLogger("lockstep.kafka")
-
-SESSION_S = 10.0
-"""A worker that does not come back is given up after this. One with the same instance id is back at once."""
-
-EMBEDDED_SESSION_S = 5.0
-"""The embedded broker knows no instance ids, and every join after the first waits one second less than this. It must
-be more than the three seconds that the first join takes."""
 
 COMMIT_S = 30.0
 MOVED = (CommitFailedError, IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
@@ -60,9 +53,7 @@ class Consumer:
     ) -> None:
         self._connection, self._group, self._topics = connection, group, tuple(topics)
         self._counters = counters or Counters()
-        session_ms = int(
-            1000 * (session_timeout_s or (EMBEDDED_SESSION_S if connection.broker_embedded else SESSION_S))
-        )
+        session_ms = int(1000 * (session_timeout_s or session_s(connection)))
         self._client: KafkaConsumer = connected(
             connection,
             KafkaConsumer,
