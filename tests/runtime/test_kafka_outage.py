@@ -1,6 +1,8 @@
 """The broker is away, comes late, goes and comes back: nobody blocks, the oldest goes first, nothing else is lost."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -187,3 +189,43 @@ def test_a_consumer_outlives_an_outage(own_kafka: LocalKafka, new_topic: NewTopi
     producer.close(5)
     consumer.close()
     assert seen == [b"before", b"after"]
+
+
+GROWTH = """
+import os, sys
+from kafka import KafkaProducer
+from runtime.broker import EmbeddedBroker
+from runtime.health import Counters
+from runtime.kafka import Producer
+
+def resident_mb():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+value = os.urandom(1000)
+with EmbeddedBroker() as broker:
+    if sys.argv[1] == "ours":
+        producer = Producer(broker.connection(), "test", Counters(), bound=1000)
+        producer.send_and_wait("events", "key", value, 30)
+        send = lambda: producer.send("events", "key", value)
+    else:
+        producer = KafkaProducer(bootstrap_servers=broker.address, api_version=(2, 3))
+        producer.send("events", value, b"key").get(30)
+        send = lambda: producer.send("events", value, b"key")
+before_mb = resident_mb()
+for _ in range(40_000):
+    send()
+print(resident_mb() - before_mb, flush=True)
+os._exit(0)
+"""
+
+
+def test_only_a_producer_with_a_bound_stays_small_while_the_broker_is_away() -> None:
+    """kafka-python 3 has no bound of its own: 40,000 messages of 1000 bytes stay in memory."""
+    grown_mb = {
+        kind: float(subprocess.run([sys.executable, "-c", GROWTH, kind], capture_output=True, check=True).stdout)
+        for kind in ("ours", "kafka-python")
+    }
+    print(grown_mb)
+    assert grown_mb["kafka-python"] > 40
+    assert grown_mb["ours"] < 20
