@@ -57,8 +57,8 @@ class Word(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was said of one run. `verdict` is right, wrong, missed, or alarmed or quiet for clean runs; `delay` the steps
-    from injection to the right word, `words` each different word once, at its first step."""
+    """What was said of one run. `verdict` is right, wrong, missed, or alarmed or quiet for clean runs; `delay` the
+    steps from injection to the right word, `words` each different word once, at its first step."""
 
     label: Label
     verdict: str

@@ -39,6 +39,9 @@ T_RISE = 0.15
 LEAST_ROUNDS = 5
 """Rounds that must show it, however large the group: a hiccup of three is no fault."""
 
+JUST_NOW = 3
+"""Rounds that a culprit may be on time and still be named: it may come late to one of several operations of a step."""
+
 SLOWING = 2
 """Rounds after which a transfer is no longer called as fast as usual, though not yet slow."""
 
@@ -52,12 +55,14 @@ QUARTILE = 0.75
 class Lateness(NamedTuple):
     """What one stream says now. Arrays run over the members of its communicator.
 
-    `late` marks steady culprits; `delay_us` is how much later than in its own past a member came when somebody was
-    late, `mean_us` the same over all recent rounds, calm ones too; `slow` says that the transfer itself is slow, and
-    `slowing` that it seems to become so, `t_us` its time now and `t_past_us` before.
+    `late` marks steady culprits that were late just now, `steady` also those that may have stopped; `delay_us` is how
+    much later than in its own past a member came when somebody was late, `mean_us` the same over all recent rounds,
+    calm ones too. `slow` says that the transfer itself is slow, and `slowing` that it seems to become so; `t_us` is
+    its time now, `t_past_us` before.
     """
 
     late: NDArray[np.bool_]
+    steady: NDArray[np.bool_]
     delay_us: Floats
     mean_us: Floats
     onset_ms: NDArray[np.int64]
@@ -126,7 +131,8 @@ class StreamArrival:
         """The verdict as of the last round."""
         s = self._suspicion
         return Lateness(
-            late=s.steady.copy(),
+            late=s.steady & (s.calm <= JUST_NOW),
+            steady=s.steady.copy(),
             delay_us=self._delay,
             mean_us=self._mean,
             onset_ms=s.onset_ms,

@@ -71,18 +71,23 @@ def late_ranks(says: Sequence[tuple[Group, Stream, Lateness]], node_of: Mapping[
     `says` holds the streams in which anything stirs, not only those with a steady culprit.
     """
     by_group: dict[str, dict[int, LateRank]] = {}
+    named: set[tuple[str, int]] = set()
     groups = {group.id: group for group, _, _ in says}
     for group, stream, lateness in says:
-        for i in lateness.late.nonzero()[0].tolist():
+        for i in lateness.steady.nonzero()[0].tolist():
             found = _late_rank(group, stream, lateness, i)
             known = by_group.setdefault(group.id, {})
             if found.rank >= 0 and (found.rank not in known or found.delay_us > known[found.rank].delay_us):
                 known[found.rank] = found
+            if lateness.late[i]:
+                named.add((group.id, found.rank))
     culprits: dict[int, LateRank] = {}
     excused = _behind_slow_links(says)
     for id_ in sorted(by_group, key=lambda g: (groups[g].size, g)):
         group, late = groups[id_], by_group[id_]
         for rank, found in late.items():
+            if (id_, rank) not in named:
+                continue  # it may have stopped: it still excuses its peers, who are told of later
             if rank in culprits:
                 if found.delay_us > culprits[rank].delay_us:
                     culprits[rank] = culprits[rank]._replace(delay_us=found.delay_us)
@@ -153,7 +158,7 @@ def _inner_culprit(late: Sequence[LateRank], says: Sequence[tuple[Group, Stream,
     """
     ranks = {found.rank for found in late}
     widths = {found.group.id for found in late}
-    cost: Counter[int] = Counter()
+    cost: dict[int, float] = {}
     best: dict[int, LateRank] = {}
     for group, stream, lateness in says:
         inside = {rank: i for i, rank in enumerate(group.ranks.tolist()) if rank in ranks}
@@ -161,10 +166,11 @@ def _inner_culprit(late: Sequence[LateRank], says: Sequence[tuple[Group, Stream,
             continue
         for rank, i in inside.items():
             mean = float(lateness.mean_us[i])
-            cost[rank] += mean / lateness.period_us if lateness.period_us > 0 else mean
+            cost[rank] = cost.get(rank, 0.0) + (mean / lateness.period_us if lateness.period_us > 0 else mean)
             if mean > 0:
                 best[rank] = _late_rank(group, stream, lateness, i)
-    (first, most), *others = [*cost.most_common(2), (-1, 0.0)]
+    ranked = sorted(cost.items(), key=lambda item: (-item[1], item[0]))
+    (first, most), *others = [*ranked[:2], (-1, 0.0)]
     outer = max(found.cost for found in late)
     if first not in best or most < OWN_SHARE * outer or most < ALONE * others[0][1]:
         return None

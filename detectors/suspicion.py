@@ -26,7 +26,8 @@ CEILING = THRESHOLD + 9.0
 
 
 class Suspicion:
-    """The running test over `size` candidates. `steady` holds those past the threshold, until half of it is lost.
+    """The running test over `size` candidates. `steady` holds those past the threshold, until half of it is lost;
+    `calm` counts rounds since each was late.
 
     `least` rounds must show it, and where `of` is given, that many of the last `of`: a rank late every second round
     only is no steady culprit there.
@@ -41,12 +42,13 @@ class Suspicion:
         self.onset_ms = np.zeros(size, np.int64)
         self.onset_mark = np.zeros(size, np.int64)
         self.steady = np.zeros(size, np.bool_)
+        self.calm = np.zeros(size, np.int64)
 
     def grow(self, size: int) -> None:
         """Make room for more candidates."""
         extra = size - len(self.score)
         if extra > 0:
-            for name in ("score", "hits", "onset_ms", "onset_mark", "steady"):
+            for name in ("score", "hits", "onset_ms", "onset_mark", "steady", "calm"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros(extra, old.dtype)]))
             self._window = np.concatenate([self._window, np.zeros((self._of, extra), np.bool_)], axis=1)
@@ -54,6 +56,7 @@ class Suspicion:
     def update(self, late: NDArray[np.bool_], present: int, ts_ms: int, mark: int) -> None:
         """One round: who was `late` of `present` candidates, when, and its step or sequence number."""
         m = int(late.sum())
+        self.calm = np.where(late, 0, self.calm + 1)
         if self._of:
             self._window[self._round % self._of] = late
             self._round += 1

@@ -77,7 +77,10 @@ def group() -> None:
 def main() -> None:
     """Run the command line: exit status 0 done, 1 a condition asked for, 2 unusable input with one line why."""
     try:
-        group.main(standalone_mode=False)
+        # click 8.2 and later return the status of `Exit` here, older ones raise it.
+        status = group.main(standalone_mode=False)
+        if isinstance(status, int) and status:
+            sys.exit(status)
     except UserError as error:
         click.echo(f"lockstep: {error}", err=True)
         sys.exit(error.exit_code)

@@ -33,7 +33,7 @@ def says(
     hits = np.full(g.size, 9)
     zeros = np.zeros(g.size, np.int64)
     lateness = Lateness(
-        mask, delay, means, zeros, zeros, hits, t > 1.1, t > 1.1, 0, 0, 400.0 * t, 400.0, 0.01, 10.0, period_us
+        mask, mask, delay, means, zeros, zeros, hits, t > 1.1, t > 1.1, 0, 0, 400.0 * t, 400.0, 0.01, 10.0, period_us
     )
     return g, Stream(g.id, "AllReduce", 1 << 20), lateness
 
@@ -58,6 +58,13 @@ def test_inside_a_late_node_the_one_who_causes_it_is_named_though_not_steady() -
     inner = says(TENSOR[1], {}, 33_000, mean={6: 1000.0, 5: 40.0})
     (blame,) = late_ranks([inner, *(says(DATA[i], {4 + i: 3000.0}) for i in range(4))], NODES)
     assert (blame.scope, blame.late[0].rank) == ("rank", 6)
+
+
+def test_a_culprit_that_just_stopped_still_excuses_its_group() -> None:
+    g, stream, lateness = says(TENSOR[1], {6: 3000.0})
+    stopped = (g, stream, lateness._replace(late=np.zeros(4, np.bool_)))
+    blames = late_ranks([stopped, *(says(DATA[i], {4 + i: 3000.0}) for i in range(4))], NODES)
+    assert [(b.scope, b.late[0].rank) for b in blames] == [("rank", 6)]
 
 
 def test_two_independent_culprits_are_two() -> None:
