@@ -1,21 +1,20 @@
 """Running one statement on one connection, in a worker thread: its answer as a stream of bytes."""
 
+import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO
 
 import msgspec
 
 from storage.engine.database import Connection, Summary
-from storage.engine.errors import NO_STREAM, READONLY_CODE, ClickHouseError
+from storage.engine.errors import READONLY_CODE, ClickHouseError
 from storage.engine.formats import STREAMED
-from storage.engine.request import Call
+from storage.engine.request import Call, quoted
 from storage.engine.sql import Statement
 
 CHUNK = 1 << 20
-
-RESULT_MAX_BYTES = 128 << 20
-"""Of a result that is made whole in memory before it is sent; in blocks there is no bound."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -34,6 +33,12 @@ class Work(msgspec.Struct, frozen=True):
     def streamed(self) -> bool:
         return self.statement.streamable and self.format in STREAMED
 
+    def into(self, path: Path) -> bytes:
+        """The statement with its result going to a file."""
+        at = self.statement.output_at
+        clause = f"\nINTO OUTFILE {quoted(str(path))} {'' if self.statement.format else 'FORMAT ' + self.format} "
+        return self.text[:at] + clause.encode() + self.text[at:]
+
     def rows(self) -> Iterator[bytes]:
         """The rows of an INSERT, in pieces."""
         if len(self.text) > self.statement.data_at:
@@ -51,8 +56,6 @@ class Work(msgspec.Struct, frozen=True):
     def settings(self) -> dict[str, str]:
         """What to run with: the request's own, and what follows from it."""
         settings = dict(self.call.settings)
-        if self.statement.answers and not self.streamed:
-            settings.setdefault("max_result_bytes", str(RESULT_MAX_BYTES))
         if self.call.read_only and settings.get("readonly") != "1":
             settings["readonly"] = "2"
         return settings
@@ -87,7 +90,7 @@ class Answer:
             close()
 
 
-def run(connection: Connection, settings: Mapping[str, str], work: Work) -> Answer:
+def run(connection: Connection, settings: Mapping[str, str], work: Work, folder: Path) -> Answer:
     """Start `work` and wait for its first bytes, so that what is wrong from the start is raised here."""
     try:
         connection.lay(settings, restore=work.call.session is not None)
@@ -95,9 +98,11 @@ def run(connection: Connection, settings: Mapping[str, str], work: Work) -> Answ
             summary = connection.insert(work.statement.insert, work.format, work.call.params, work.rows())
             return Answer(None, summary, iter(()))
         if work.streamed:
-            answer = _streamed(connection, work)
-            if answer is not None:
-                return answer
+            summary = Summary()
+            chunks = connection.stream(work.text, work.call.format, work.call.params, summary)
+            return Answer(work.format, summary, chunks)
+        if work.statement.of_rows:
+            return _filed(connection, work, folder / uuid.uuid4().hex)
         result, summary = connection.query(work.text, work.call.format, work.call.params)
         if work.statement.keyword == "SET":
             connection.forget()
@@ -108,14 +113,21 @@ def run(connection: Connection, settings: Mapping[str, str], work: Work) -> Answ
         raise
 
 
-def _streamed(connection: Connection, work: Work) -> Answer | None:
-    summary = Summary()
+def _filed(connection: Connection, work: Work, path: Path) -> Answer:
+    """A result with a head or a foot: in memory the engine would need several times its size."""
     try:
-        return Answer(work.format, summary, connection.stream(work.text, work.call.format, work.call.params, summary))
-    except ClickHouseError as error:
-        if NO_STREAM in error.text:
-            return None
-        raise
+        _, summary = connection.query(work.into(path), work.call.format, work.call.params)
+        return Answer(work.format, summary, _pieces(path.open("rb")))
+    except FileNotFoundError:
+        return Answer(work.format, summary, iter(()))
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(CHUNK):
+            yield piece
 
 
 def summary_header(summary: Summary, elapsed_ns: int) -> bytes:

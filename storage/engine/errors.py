@@ -19,8 +19,6 @@ AUTHENTICATION_FAILED = (516, "AUTHENTICATION_FAILED")
 UNKNOWN_EXCEPTION = (1002, "UNKNOWN_EXCEPTION")
 
 READONLY_CODE = 164
-NO_STREAM = "Streaming query is not supported"
-"""The engine's words for a statement that it runs, but only as a whole."""
 
 _CODE = re.compile(r"Code: (\d+)\. DB::Exception: ")
 _NAME = re.compile(r"\(([A-Z][A-Z0-9_]+)\)\.?\s*$")

@@ -68,6 +68,8 @@ def hold(settings: EngineSettings) -> tuple[Path, Lock]:
             folder / "lockstep.lock",
             f"data folder {folder} is in use: stop the other engine, or choose another folder (LOCKSTEP_ENGINE_DATA)",
         )
+        for left in (folder / "spool").iterdir():  # by a process that was killed
+            left.unlink()
     except OSError as error:
         raise UserError(f"data folder {folder}: {error.strerror}; choose another (LOCKSTEP_ENGINE_DATA)") from None
     return folder, lock

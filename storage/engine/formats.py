@@ -21,7 +21,7 @@ STREAMED = frozenset(
     }
 )
 """Formats without a head or a foot. The engine encodes each block of a streamed result alone, so only these may be
-joined; any other is made whole first."""
+joined; any other is written to a file first."""
 
 _TYPES = (
     ("JSONEachRow", "application/x-ndjson; charset=UTF-8"),

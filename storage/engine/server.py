@@ -97,13 +97,24 @@ class Server:
             statement = outline(text)
         with spool(self._folder) as whole:
             async with self._lanes.enter(Work(call, statement, text, body)) as lane:
-                answer, size = await lane.do(_begin, lane, whole)
+                answer, size = await lane.do(self._begin, lane, whole)
                 headers = self._headers(query_id, answer, call.answer_encoding)
                 if size is None:
                     lane.on_close = answer.close
                     return await self._stream(request, call, lane, answer, headers)
             headers["X-ClickHouse-Summary"] = summary_header(answer.summary, time.perf_counter_ns() - began).decode()
             return await _send(request, whole, size, headers)
+
+    def _begin(self, lane: Lane, whole: Spool) -> tuple[Answer, int | None]:
+        """Run a statement to its first bytes. Where they are all, or all are asked for, `whole` gets them."""
+        call = lane.work.call
+        answer = run(lane.connection, lane.settings, lane.work, self._folder)
+        if answer.goes_on and not call.whole:
+            return answer, None
+        try:
+            return answer, collect(answer.next, encoder(call.answer_encoding if answer.format else ""), whole)
+        finally:
+            answer.close()
 
     async def _stream(
         self, request: web.Request, call: Call, lane: Lane, answer: Answer, headers: dict[str, str]
@@ -159,18 +170,6 @@ def _text(call: Call, body: Spool) -> bytes:
     """The statement: the URL's part and the body's as two lines, as far as HEAD."""
     head = body.read(HEAD)
     return call.query + b"\n" + head if call.query and head else call.query or head
-
-
-def _begin(lane: Lane, whole: Spool) -> tuple[Answer, int | None]:
-    """Run a statement to its first bytes; where they are all, or all are waited for, `whole` has them: their size."""
-    call = lane.work.call
-    answer = run(lane.connection, lane.settings, lane.work)
-    if answer.goes_on and not call.whole:
-        return answer, None
-    try:
-        return answer, collect(answer.next, encoder(call.answer_encoding if answer.format else ""), whole)
-    finally:
-        answer.close()
 
 
 async def _form(request: web.Request) -> list[tuple[str, str]]:

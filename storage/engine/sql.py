@@ -29,21 +29,23 @@ _AFTER_FORMAT = frozenset({b"SETTINGS", b"INTO"})
 _ANSWERING = frozenset(
     {"SELECT", "WITH", "FROM", "(", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "CHECK", "KILL", "VALUES"}
 )
-_STREAMABLE = frozenset({"SELECT", "WITH", "FROM", "("})
+_ROWS = frozenset({"SELECT", "WITH", "FROM", "("})
 
 
 class Statement(msgspec.Struct, frozen=True):
     """The outline of one statement.
 
-    `keyword` is its first word in capitals, "" for nothing at all. `format` is what it names itself, if it does.
-    `insert` is set for an INSERT that is followed by rows: its text without FORMAT or VALUES; the rows begin at byte
-    `data_at` of the text that was read.
+    `keyword` is its first word in capitals, "" for nothing at all. `format` is what it names itself, if it does, and
+    byte `output_at` of the text is where its output clauses stand or would stand. `insert` is set for an INSERT that is
+    followed by rows: its text without FORMAT or VALUES; the rows begin at byte `data_at` of the text that was read.
     """
 
     keyword: str
     format: str | None = None
     insert: bytes | None = None
     data_at: int = 0
+    output_at: int = 0
+    totals: bool = False
 
     @property
     def answers(self) -> bool:
@@ -57,8 +59,13 @@ class Statement(msgspec.Struct, frozen=True):
 
     @property
     def streamable(self) -> bool:
-        """Whether the engine may hand over its result block by block (it says so itself, and may say no)."""
-        return self.keyword in _STREAMABLE
+        """Whether the engine can hand over its result block by block: totals are no block."""
+        return self.keyword in _ROWS and not self.totals
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether its result may be of any length."""
+        return self.keyword in _ROWS
 
 
 def outline(text: bytes) -> Statement:
@@ -78,7 +85,7 @@ def outline(text: bytes) -> Statement:
     keyword = first[0].decode("ascii", "replace").upper()
     if keyword == "INSERT":
         return _insert(text, tokens)
-    return Statement(keyword, _output_format(tokens, first))
+    return _output(text, keyword, tokens, first)
 
 
 _Token = tuple[bytes, int, int, bool]
@@ -91,25 +98,32 @@ def _tokens(text: bytes) -> Iterator[_Token]:
             yield found[0], found.start(), found.end(), found["word"] is not None
 
 
-def _output_format(tokens: Iterator[_Token], first: _Token) -> str | None:
-    depth, ended = int(first[0] == b"("), False
-    previous, format, settled = first[0].upper(), None, False
-    for token, _, _, is_word in tokens:
+def _output(text: bytes, keyword: str, tokens: Iterator[_Token], first: _Token) -> Statement:
+    depth, end, totals = int(first[0] == b"("), -1, False
+    format, format_at, word_at, settled = None, -1, -1, False
+    previous = first[0].upper()
+    for token, start, _, is_word in tokens:
         word = token.upper() if is_word else token
-        if ended and token != b";":
+        if end >= 0 and token != b";":
             raise ClickHouseError(SYNTAX_ERROR, "Multi-statements are not allowed: send one statement a request")
         _forbid(previous, word)
         depth += (token == b"(") - (token == b")")
-        if depth == 0 and token == b";":
-            ended = True
-        elif depth == 0 and previous == b"FORMAT" and is_word and not settled:
-            format = token.decode("ascii")
-        elif format is not None and not settled:
-            # `SELECT format x FROM t` is a column with an alias: a clause has nothing but these behind it.
-            settled = word in _AFTER_FORMAT
-            format = format if settled else None
+        totals = totals or (previous == b"WITH" and word == b"TOTALS")
+        if depth == 0:
+            if token == b";":
+                end = start if end < 0 else end
+            elif previous == b"INSERT" and word == b"INTO" and keyword == "WITH":
+                keyword = "INSERT"
+            elif previous == b"FORMAT" and is_word and not settled:
+                format, format_at = token.decode("ascii"), word_at
+            elif format is not None and not settled:
+                # `SELECT format x FROM t` is a column with an alias: a clause has nothing but these behind it.
+                settled = word in _AFTER_FORMAT
+                format = format if settled else None
+            word_at = start if word == b"FORMAT" else word_at
         previous = word
-    return format
+    output_at = format_at if format else end if end >= 0 else len(text)
+    return Statement(keyword, format, output_at=output_at, totals=totals)
 
 
 def _forbid(previous: bytes, word: bytes) -> None:

@@ -108,6 +108,32 @@ def test_json_of_many_blocks_is_one_document(curl: Curl) -> None:
     assert [int(row["n"]) for row in answer["data"]] == list(range(5000))
 
 
+def test_totals_are_part_of_the_answer(curl: Curl) -> None:
+    query = b"SELECT number % 2 AS k, count() FROM numbers(10) GROUP BY k WITH TOTALS ORDER BY k"
+    assert curl("/", data=query) == b"0\t5\n1\t5\n\n0\t10\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "answer"),
+    [
+        ("SELECT 1 AS a FORMAT CSVWithNames", b'"a"\n1\n'),
+        ("SELECT 1 AS a FORMAT CSVWithNames;", b'"a"\n1\n'),
+        ("SELECT 1 AS a -- so\n FORMAT CSVWithNames SETTINGS max_threads = 1 -- and so", b'"a"\n1\n'),
+        ("SELECT 1 AS a SETTINGS max_threads = 1 FORMAT CSVWithNames", b'"a"\n1\n'),
+        ("(SELECT 1 AS a) UNION ALL (SELECT 1) FORMAT CSVWithNames", b'"a"\n1\n1\n'),
+        ("WITH 1 AS x SELECT x AS a FORMAT CSVWithNames", b'"a"\n1\n'),
+        ("FROM numbers(1) SELECT number AS a FORMAT CSVWithNames", b'"a"\n0\n'),
+        ("SELECT 1 AS a WHERE 0 FORMAT CSVWithNames", b'"a"\n'),
+        ("SELECT 1 AS a FORMAT Null", b""),
+        ("SELECT 1 AS a; -- so", b'"a"\n1\n'),
+        ("SELECT 1 AS format;", b'"format"\n1\n'),
+        ("EXISTS TABLE nowhere", b'"result"\n0\n'),
+    ],
+)
+def test_formats_with_a_head_wherever_the_clause_stands(curl: Curl, statement: str, answer: bytes) -> None:
+    assert curl("/?default_format=CSVWithNames", data=statement.encode()) == answer
+
+
 def test_headers_of_an_answer(curl: Curl) -> None:
     assert "mine" not in curl.head("/?query_id=mine%0D%0AX", data=b"SELECT 1")[1]["x-clickhouse-query-id"]
     _, headers, _ = curl.head("/?query_id=mine", data=b"SELECT count() FROM numbers(1000)")

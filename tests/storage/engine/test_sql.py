@@ -107,6 +107,27 @@ def test_words_of_the_forbidden_are_names_like_others() -> None:
     assert outline(b"SELECT 'INTO OUTFILE', ';' FROM t;").keyword == "SELECT"
 
 
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        ("SELECT 1", "SELECT 1"),
+        ("SELECT 1 ;\n", "SELECT 1 "),
+        ("SELECT 1 FORMAT JSON", "SELECT 1 "),
+        ("SELECT format x FROM t; -- so", "SELECT format x FROM t"),
+        ("SELECT format x FROM t FORMAT JSON SETTINGS a = 1;", "SELECT format x FROM t "),
+    ],
+)
+def test_where_output_clauses_stand(text: str, before: str) -> None:
+    assert text[: outline(text.encode()).output_at] == before
+
+
+def test_what_is_streamable() -> None:
+    assert outline(b"WITH 1 AS x SELECT x").streamable
+    assert not outline(b"WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x").answers
+    assert not outline(b"SELECT k, count() FROM t GROUP BY k WITH TOTALS").streamable
+    assert not outline(b"SHOW TABLES").streamable
+
+
 def test_statements_with_a_result() -> None:
     assert outline(b"SELECT 1 WHERE 0").answers
     assert outline(b"SHOW TABLES").answers
