@@ -27,6 +27,9 @@ BETTER: frozenset[Cause] = frozenset(
 )  # fmt: skip
 """Causes that a verdict of another detector can add: what a driver, a counter or silence says."""
 
+ABOUT = 0.2
+"""Confidences this close count as the same: they are rounded judgements, not measurements."""
+
 LOOK: dict[Kind, str] = {
     "hang": "Look at the stack of the ranks named; restart the job without their node if they are stuck.",
     "slow_link": "Compare the links of the named group's nodes; check their cables, ports and counters.",
@@ -39,10 +42,13 @@ _MARGIN_MS = 300_000
 
 def leading(findings: Sequence[Finding]) -> Finding:
     """The verdict that names the incident: the kind that leads among the open ones, and of that kind the widest, open
-    or not: a node that was slow as a whole does not shrink to the rank that is late last."""
+    or not: a node that was slow as a whole does not shrink to the rank that is late last. Only a verdict about as
+    sure as the surest can: what a weak GPU does to its neighbours is no reason to blame the whole node."""
     kind = max((f for f in findings if f.state != "close"), key=_weight, default=max(findings, key=_weight)).kind
+    same = [f for f in findings if f.kind == kind]
+    surest = max(f.confidence for f in same)
     return max(
-        (f for f in findings if f.kind == kind),
+        (f for f in same if f.confidence >= surest - ABOUT),
         key=lambda f: (-WIDTH.index(f.subject.scope), f.state != "close", f.confidence, -f.onset_ms, f.id),
     )
 
@@ -71,7 +77,8 @@ def culprits(lead: Finding, findings: Sequence[Finding]) -> tuple[Subject, ...]:
     subjects: list[Subject] = []
     for f in sorted(findings, key=lambda f: (-f.score, f.onset_ms, f.id)):
         same = f.kind == lead.kind and (f.state != "close" or lead.state == "close")
-        if same and f.subject.scope != "job" and f.subject not in subjects:
+        within = WIDTH.index(f.subject.scope) >= WIDTH.index(lead.subject.scope)
+        if same and within and f.subject.scope != "job" and f.subject not in subjects:
             subjects.append(f.subject)
     nodes = {s.node for s in subjects if s.scope == "node"}
     if lead.subject.scope == "rack":
