@@ -15,7 +15,7 @@ from simulator.fleet import truth_of
 from simulator.settings import FleetSettings
 
 START_MS = 1_790_000_000_000
-ONSET_S, LASTS_S, TICKS = 50, 40, 190
+ONSET_S, LASTS_S, TICKS = 50, 30, 145
 FLEET: dict[str, Any] = {
     "racks": 2,
     "trays": 4,
@@ -25,7 +25,7 @@ FLEET: dict[str, Any] = {
     "severity": 1.4,
     "onset_s": ONSET_S,
     "duration_s": LASTS_S,
-    "speed": 3,
+    "speed": 2,
     "start_ms": START_MS,
     "ticks": TICKS,
     "seed": 11,
