@@ -33,7 +33,7 @@ def frames_of_one_node(ticks: int) -> list[NodeFrame]:
 
 
 def main() -> None:
-    model = Forest.from_bytes((files("detectors") / "data" / "fleet.model").read_bytes())
+    model = Forest.from_bytes((files("detectors") / "fleet.forest").read_bytes())
     node = NodeDetector("bench", "n", model)
     frames = frames_of_one_node(WARM_UP + MEASURED)
     for frame in frames[:WARM_UP]:

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import numpy as np
 
 from detectors.fleet_model import deviations_of, fleet_forest
@@ -48,16 +49,13 @@ def train() -> Forest:
 
 def _renamed(seed: int) -> Iterator[NodeFrame]:
     """Nodes of different fleets are different nodes."""
-    import msgspec
-
     for frame in healthy_frames(seed, TRAIN_TICKS):
         yield msgspec.structs.replace(frame, node=f"{seed}/{frame.node}")
 
 
 def main() -> None:
-    path = Path(str(files("detectors"))) / "data" / "fleet.model"
+    path = Path(str(files("detectors"))) / "fleet.forest"
     if "--write" in sys.argv[1:]:
-        path.parent.mkdir(exist_ok=True)
         path.write_bytes(train().to_bytes())
     model = Forest.from_bytes(path.read_bytes())
     print(f"{model.name}: {model.training.source}; {model.training.rows} rows, {len(model.to_bytes()) // 1024} KiB")

@@ -1,10 +1,11 @@
 """What is usual for each GPU and metric: a slow robust centre and spread, kept apart by what the GPU is doing.
 
-Constant memory: per state, row and column four float32 numbers. The update is an exponentially forgetting mean of
+Constant memory: per state, row and column five float32 numbers. The update is an exponentially forgetting mean of
 clipped deviations (Huber's idea) for the centre, and of clipped absolute deviations for the spread, both slow: fast
 adaptation unlearns a fault (on the SMD machines an adaptive baseline lost .06 of VUS-PR against a fixed one). A clipped
 spread knows nothing of a rare second mode (power polled once a second meets the communication phase of one step in
-nine), so each spread has a reach: how much wider it must be for one reading in fifty to lie beyond 2.33 of it.
+nine), so each spread has a reach: how much wider it must be for one reading in fifty to lie beyond 2.33 of it. Only
+excursions that end by themselves count for it: a reading that goes away and stays away is what we look for.
 Everything here is row-wise: GPUs never learn from each other, and their order does not matter.
 """
 
@@ -38,8 +39,11 @@ REACH_Z, REACH_SHARE = 2.33, 0.02
 """Of normal noise one reading in fifty is further than 2.33 sigma from the centre."""
 
 REACH_STEP = 0.03
-"""How fast the reach follows: by 3 % for a reading beyond. Ten seconds of a fault widen it by a third, a rare mode at
-twenty spreads is learned after a hundred readings in it."""
+"""How fast the reach follows: by 3 % for a reading beyond. A rare mode at twenty spreads is learned after a hundred
+readings in it."""
+
+BURST_TICKS = 30.0
+"""A longer excursion is none: it is kept out of the reach, however it ends."""
 
 REACH_MOST = 100.0
 
@@ -97,22 +101,22 @@ class Baseline:
     def centre(self, state: Index) -> Float32:
         """Centres in use, (rows, columns); NaN where nothing was learned."""
         centre: Float32 = self._cells[0, state, np.arange(self.rows)]
-        return np.where(self._cells[3, state, np.arange(self.rows)] > 0, centre, np.float32(np.nan))
+        return np.where(self._cells[4, state, np.arange(self.rows)] > 0, centre, np.float32(np.nan))
 
     def spread(self, state: Index) -> Float32:
         """Spreads in use as standard deviations, floors and reach applied."""
-        centre, spread, reach, _ = self._cells[:, state, np.arange(self.rows)]
+        centre, spread, reach, *_ = self._cells[:, state, np.arange(self.rows)]
         width: Float32 = self._floored(centre, spread) * np.maximum(reach, 1)
         return width
 
     def warm(self, state: Index) -> NDArray[np.bool_]:
         """Which cells have learned enough to judge by."""
-        warm: NDArray[np.bool_] = self._cells[3, state, np.arange(self.rows)] >= WARM_UP_TICKS
+        warm: NDArray[np.bool_] = self._cells[4, state, np.arange(self.rows)] >= WARM_UP_TICKS
         return warm
 
     def deviations(self, values: Float32, state: Index) -> Float32:
         """Robust z of `values` (rows, columns); NaN where the value is missing or the baseline is not warm."""
-        centre, spread, reach, count = self._cells[:, state, np.arange(self.rows)]
+        centre, spread, reach, _, count = self._cells[:, state, np.arange(self.rows)]
         width = self._floored(centre, spread) * np.maximum(reach, 1) * (1 + YOUNG_TICKS / np.maximum(count, 1))
         z: Float32 = np.where(count >= WARM_UP_TICKS, (values - centre) / width, np.float32(np.nan)).astype(np.float32)
         return z
@@ -124,7 +128,7 @@ class Baseline:
         was no spread to clip by, fades quadratically.
         """
         at = np.arange(self.rows)
-        centre, spread, reach, count = self._cells[:, state, at]
+        centre, spread, reach, run, count = self._cells[:, state, at]
         usual = usual[:, None] if usual.ndim == 1 else usual
         take = usual & ~np.isnan(values)
         count = np.where(take, np.minimum(count + 1, 2 * MEMORY_TICKS), count)
@@ -135,11 +139,14 @@ class Baseline:
         limit = np.where(started, CLIP * floored, np.inf)
         clipped = np.clip(deviation, -limit, limit)
         beyond = np.abs(deviation) > REACH_Z * floored * np.maximum(reach, 1)
-        step = np.where(beyond, 1 + REACH_STEP * (1 - REACH_SHARE), 1 - REACH_STEP * REACH_SHARE)
-        reach = np.where(take & started, np.clip(np.maximum(reach, 1) * step, 1, REACH_MOST), reach)
+        burst = np.where(run <= BURST_TICKS, run, 0)  # that ended just now, unless it goes on
+        step = (1 + REACH_STEP * (1 - REACH_SHARE)) ** burst * (1 - REACH_STEP * REACH_SHARE)
+        learned = np.clip(np.maximum(reach, 1) * step, 1, REACH_MOST)
+        reach = np.where(take & started & ~beyond, learned, reach)
+        run = np.where(take, np.where(beyond, np.minimum(run + 1, 2 * BURST_TICKS), 0), run)
         centre = np.where(take & (count == 1), values, centre + gain * clipped)
         moved = np.where(take & (count > 1), np.abs(clipped) * CLIPPED_TO_SIGMA - spread, 0)
-        self._cells[:, state, at] = (centre, spread + gain * moved, reach, count)
+        self._cells[:, state, at] = (centre, spread + gain * moved, reach, run, count)
 
     def forget(self, state: int, rows: NDArray[np.bool_]) -> None:
         """Start anew in `state` for these rows: what they do has changed."""
@@ -153,7 +160,7 @@ class Baseline:
         self._cells = cells
 
     def state(self) -> bytes:
-        """A versioned checkpoint: 16 bytes per state, row and column."""
+        """A versioned checkpoint: 20 bytes per state, row and column."""
         saved = _State(columns=self.columns, states=self._cells.shape[1], rows=self.rows, cells=to_bytes(self._cells))
         return msgspec.msgpack.encode(saved)
 
@@ -162,7 +169,7 @@ class Baseline:
         old = unpack(state, _State)
         if old.states != self._cells.shape[1]:
             raise StateError(f"a baseline of {old.states} states where {self._cells.shape[1]} are kept")
-        cells = floats(old.cells, 4, old.states, old.rows, len(old.columns))
+        cells = floats(old.cells, 5, old.states, old.rows, len(old.columns))
         self._cells = _empty(old.states, old.rows, len(self.columns))
         where = {name: i for i, name in enumerate(old.columns)}
         for i, name in enumerate(self.columns):
@@ -175,5 +182,5 @@ class Baseline:
 
 
 def _empty(states: int, rows: int, columns: int) -> Float32:
-    """Centre, spread, reach and count, all zero: (4, states, rows, columns)."""
-    return np.zeros((4, states, rows, columns), dtype=np.float32)
+    """Centre, spread, reach, length of an excursion and count, all zero: (5, states, rows, columns)."""
+    return np.zeros((5, states, rows, columns), dtype=np.float32)

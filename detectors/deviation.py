@@ -39,6 +39,7 @@ SCORED: NDArray[np.bool_] = np.array([name not in UNSCORED for name in COMPARED]
 
 IDLE, WAITING, WORKING = 0, 1, 2
 STATES = 3
+_NEW = -1
 
 WORKING_FROM_PCT, WORKING_UNTIL_PCT = 10.0, 5.0
 """Utilisation that makes a GPU a working one, and below which it no longer is (an idle GPU shows 0, a waiting one
@@ -47,7 +48,7 @@ flickers by a few percent)."""
 SETTLE_TICKS = 15
 SETTLE_HEAT_TICKS = 180
 """How long a metric moves after a change of state: clocks and power a few seconds, temperatures up to 100 s (the two
-real lock-ups of the H100 set)."""
+real lock-ups of the H100 set). A GPU seen for the first time is taken for settled."""
 
 GAP_MS = 60_000
 """After a longer pause nobody knows what the GPU did meanwhile: it settles anew."""
@@ -156,7 +157,7 @@ class Deviations:
         if frame.run_id != self._run_id or abs(frame.ts_ms - self._ts_ms) > GAP_MS:
             self._increases.restart()
             self._averages.restart()
-            if abs(frame.ts_ms - self._ts_ms) > GAP_MS:
+            if self._run_id >= 0 and abs(frame.ts_ms - self._ts_ms) > GAP_MS:
                 self._age[:] = 0
         self._run_id, self._ts_ms = frame.run_id, frame.ts_ms
 
@@ -214,7 +215,7 @@ class Deviations:
                 jobs=tuple(self._jobs),
                 worked_for=tuple(self._worked_for),
                 seen_ms=tuple(self._seen_ms),
-                state=self._state.astype(np.uint8).tobytes(),
+                state=self._state.astype(np.int8).tobytes(),
                 age=to_bytes(self._age),
                 presence=to_bytes(self._presence),
                 ticks=to_bytes(self._ticks),
@@ -236,7 +237,7 @@ class Deviations:
         self.baseline.restore(old.baseline)
         self._uuids, self._seen_ms = old.uuids, list(old.seen_ms)
         self._jobs, self._worked_for = list(old.jobs), list(old.worked_for)
-        self._state = np.frombuffer(old.state, dtype=np.uint8).astype(np.intp)
+        self._state = np.frombuffer(old.state, dtype=np.int8).astype(np.intp)
         self._age, self._ticks = floats(old.age, rows), floats(old.ticks, rows)
         self._presence = floats(old.presence, rows, len(RAW))
         self._averages.ring, self._averages.at = floats(old.ring, AVERAGED_TICKS, rows, len(COMPARED)), old.ring_at
@@ -257,7 +258,7 @@ class Deviations:
             self._jobs = [self._jobs[i] if i >= 0 else "" for i in index]
             self._worked_for = [self._worked_for[i] if i >= 0 else "" for i in index]
             self._seen_ms = [self._seen_ms[i] if i >= 0 else ts_ms for i in index]
-            self._state = np.where(index >= 0, self._state[index] if len(self._state) else 0, 0).astype(np.intp)
+            self._state = np.where(index >= 0, self._state[index] if len(self._state) else _NEW, _NEW).astype(np.intp)
             self._age = np.where(
                 index >= 0, take(self._age, index), np.float32(SETTLE_HEAT_TICKS)
             )  # new: as it ever was
@@ -287,15 +288,17 @@ class Deviations:
         working = np.where(np.isnan(used), was_working, used >= limit)
         has_job = np.array([bool(job) for job in jobs], dtype=bool)
         state = np.where(working, WORKING, np.where(has_job, WAITING, IDLE)).astype(np.intp)
-        self._age = np.where(state == self._state, self._age + 1, np.float32(0))
+        was_new = self._state == _NEW
+        same = (state == self._state) | was_new
+        self._age = np.where(same, self._age + 1, np.float32(0))
         self._state = state
         if jobs != self._jobs:
             self._jobs = jobs
             before = self._worked_for
             self._worked_for = [job or old for job, old in zip(jobs, before, strict=True)]
             other = np.array([new != old for new, old in zip(self._worked_for, before, strict=True)], dtype=bool)
-            unnamed = np.array([not old for old in before], dtype=bool) & was_working & (state == WORKING)
-            other &= ~unnamed  # it worked already, now it is known for whom
+            unnamed = np.array([not old for old in before], dtype=bool)
+            other &= ~(unnamed & (was_new | (was_working & (state == WORKING))))  # not new work: now it has a name
             for busy in (WAITING, WORKING):
                 self.baseline.forget(busy, other)
             self._age[other] = 0

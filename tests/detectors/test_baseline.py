@@ -37,7 +37,20 @@ def test_is_robust_against_outliers() -> None:
     values[::25] *= 10
     feed(baseline, values)
     np.testing.assert_allclose(baseline.centre(ZERO)[0], [700, 60], rtol=0.02)
-    assert (baseline.spread(ZERO)[0] < [40, 3]).all()
+    usual = np.array([[700 + 5 * 20, 60 + 5 * 1.5]], dtype=np.float32)
+    assert (np.abs(baseline.centre(ZERO)[0] - [700, 60]) < [5, 0.5]).all()
+    assert (baseline.deviations(usual * 10, ZERO)[0] > 2).all()
+
+
+def test_a_rare_mode_that_comes_and_goes_is_usual() -> None:
+    """Power polled once a second: three readings of every 24 meet the communication phase."""
+    baseline = Baseline(COLUMNS, 1)
+    values = noise(12, 3600, 0.2)
+    values[np.arange(3600) % 24 < 3, 0] = 430.0
+    feed(baseline, values)
+    z = baseline.deviations(np.array([[430, 80]], dtype=np.float32), ZERO)[0]
+    assert -3 < z[0] < -1.5
+    assert z[1] > 15
 
 
 def test_is_slow_a_fault_of_ten_minutes_is_not_unlearned() -> None:

