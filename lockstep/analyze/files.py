@@ -7,6 +7,8 @@ from typing import IO, cast
 
 from runtime.errors import UserError
 
+GZIP = b"\x1f\x8b"
+
 LONGEST_LINE = 1 << 20
 """Bytes of one line; a longer one is no telemetry, and only its beginning is looked at."""
 
@@ -27,15 +29,19 @@ def expand(paths: list[Path]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
+def packed(path: Path) -> bool:
+    """Whether the file is gzip, which can only be read from its beginning. Raises UserError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == GZIP
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
 def open_bytes(path: Path) -> IO[bytes]:
     """The file's bytes, unpacked where it is gzip. Raises UserError where it cannot be opened."""
     try:
-        plain = path.open("rb")
-        if plain.read(2) == b"\x1f\x8b":
-            plain.close()
-            return cast(IO[bytes], gzip.open(path, "rb"))
-        plain.seek(0)
-        return plain
+        return cast(IO[bytes], gzip.open(path, "rb")) if packed(path) else path.open("rb")
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
 

@@ -15,7 +15,7 @@ from collectors.collectives import Claim, CollectiveReducer
 from collectors.inspector import IGNORED, DumpStats, InspectorReader, Member, Parsed, Perf, Process, Rejected
 from detectors.groups import DEADLINE_MS
 from detectors.job import JobRecord
-from lockstep.analyze.files import open_bytes
+from lockstep.analyze.files import LONGEST_LINE, lines, open_bytes, packed
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
 from schemas.collective import CollectiveFrame
 from schemas.identity import digest
@@ -150,6 +150,9 @@ def parsed(path: Path) -> Iterator[Parsed]:
 
 
 def _lines(path: Path) -> Iterable[bytes]:
+    if packed(path):
+        yield from lines(path)
+        return
     offset, rest = 0, b""
     while True:
         with open_bytes(path) as file:
@@ -160,5 +163,8 @@ def _lines(path: Path) -> Iterable[bytes]:
         offset += len(chunk)
         *whole, rest = (rest + chunk).split(b"\n")
         yield from whole
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = b""
     if rest:
         yield rest

@@ -101,6 +101,16 @@ def test_a_late_rank_and_a_slow_transfer_are_told_apart(tmp_path: Path) -> None:
     assert verdicts(slow) == [("slow_link", "group", None)]
 
 
+def test_packed_files_and_torn_ends_are_read(tmp_path: Path) -> None:
+    inspector_files(tmp_path, late=2)
+    first, second, *_ = sorted(tmp_path.iterdir())
+    first.write_bytes(gzip.compress(first.read_bytes()))
+    second.write_bytes(second.read_bytes() + operation()[:50])
+    report = analyze([tmp_path])
+    assert verdicts(report) == [("straggler", "rank", 2)]
+    assert [i.skipped for i in report.inputs] == [0, 1, 0, 0]
+
+
 def test_two_jobs_in_one_folder_are_judged_apart(tmp_path: Path) -> None:
     inspector_files(tmp_path, late=2)
     for step in range(30):
