@@ -55,9 +55,5 @@ def magnitudes(z: Float32, missing_share: Float32) -> Float32:
 def strongest(z: Float32, names: tuple[str, ...], limit: int = 3) -> list[tuple[str, ...]]:
     """For each row the names of its largest deviations, most first."""
     size = np.where(np.isnan(z), np.float32(0), np.abs(z))
-    order = np.argsort(-size, axis=1, kind="stable")[:, :limit]
-    found = np.take_along_axis(size, order, axis=1) > 0
-    return [
-        tuple(names[i] for i, real in zip(row, here, strict=True) if real)
-        for row, here in zip(order.tolist(), found.tolist(), strict=True)
-    ]
+    order = np.argsort(-size, axis=1, kind="stable")[:, :limit].tolist()
+    return [tuple(names[i] for i in best if sizes[i] > 0) for best, sizes in zip(order, size.tolist(), strict=True)]

@@ -89,7 +89,9 @@ def _sensor_gone(tick: Deviation) -> Mask:
 
 
 def _recovery_wanted(tick: Deviation) -> Mask:
-    return np.isin(_raw(tick, "recovery_action"), (RESET, REBOOT, DRAIN_AND_RESET))
+    action = _raw(tick, "recovery_action")
+    wanted: Mask = (action == RESET) | (action == REBOOT) | (action == DRAIN_AND_RESET)
+    return wanted
 
 
 READING_RULES: dict[str, ReadingRule] = {

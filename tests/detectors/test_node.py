@@ -140,9 +140,9 @@ def test_baselines_carry_centres_and_spreads_by_name() -> None:
 # What is normal
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_healthy_node_says_nothing(seed: int) -> None:
-    assert feed(detector(), node_frames(range(900), gpus=2, seed=seed)) == []
+    assert feed(detector(), node_frames(range(600), gpus=2, seed=seed)) == []
 
 
 def test_the_software_power_cap_is_no_fault() -> None:
@@ -273,7 +273,7 @@ def test_an_idle_gpu_without_a_job_is_judged_by_itself() -> None:
 def test_baselines_stand_still_during_an_alarm() -> None:
     node = warm()
     slow = put(1, sm_clock_mhz=1400, power_w=480)
-    for frame in node_frames(range(260, 1200), change=slow):
+    for frame in node_frames(range(260, 660), change=slow):
         verdict = node.update(frame)
     gpu = verdict.features[0].gpus[1]
     assert gpu.centres["sm_clock_mhz"] == pytest.approx(1900, rel=0.01)
