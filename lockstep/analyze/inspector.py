@@ -30,17 +30,18 @@ GAP_MS = 30_000
 def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     """One run per job found in the files."""
     members: dict[Process, dict[str, Member]] = {}
-    for input_ in inputs:
-        _scan(input_, members, progress)
+    writers = {input_.path: _scan(input_, members, progress) for input_ in inputs}
     claims = _claims(members)
     jobs = sorted({claim.job for claim in claims.values()})
     for job in jobs:
         wanted = {process: claim for process, claim in claims.items() if claim.job == job}
-        yield Run(None, job, True, _ticks([i.path for i in inputs], wanted, progress))
+        paths = [path for path, processes in writers.items() if processes & wanted.keys()]
+        yield Run(None, job, True, _ticks(paths, wanted, progress))
 
 
-def _scan(input_: Input, members: dict[Process, dict[str, Member]], progress: Progress) -> None:
-    """First pass over one file: counts, communicators and coverage."""
+def _scan(input_: Input, members: dict[Process, dict[str, Member]], progress: Progress) -> set[Process]:
+    """First pass over one file: counts, communicators and coverage; returns who wrote it."""
+    writers: set[Process] = set()
     last: dict[tuple[Process, str, str], int] = {}
     seen = missed = 0
     for found in parsed(input_.path):
@@ -51,6 +52,7 @@ def _scan(input_: Input, members: dict[Process, dict[str, Member]], progress: Pr
         input_.records += 1
         if input_.records % 50_000 == 0:
             progress(f"reading {input_.path.name}", input_.records)
+        writers.add(found.process)
         members.setdefault(found.process, {})[found.member.id] = found.member
         if isinstance(found, Perf) and found.function not in ("Send", "Recv"):
             key = (found.process, found.member.id, found.function)
@@ -59,6 +61,7 @@ def _scan(input_: Input, members: dict[Process, dict[str, Member]], progress: Pr
                 missed += found.sn - last[key] - 1
             last[key] = found.sn
     input_.coverage = seen / (seen + missed) if seen + missed else 1.0
+    return writers
 
 
 def _claims(members: dict[Process, dict[str, Member]]) -> dict[Process, Claim]:
