@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import faust
 import mode
+from faust.types import TP
 
 from runtime.clock import Clock
 from runtime.deadletters import Brake, dead_letter
@@ -116,22 +117,19 @@ class Agent:
 
     async def tick(self) -> None:
         """Let time pass for partitions all of whose events are taken; call about once a second."""
-        event_ms = self._event_time.now_ms()
-        if event_ms is None:
-            return
         for number, held in list(self._assigned.items()):
             if self._waiting(number):
                 continue
             async with held.lane.turn:
-                for step in held.partition.tick(event_ms):
+                for step in held.partition.tick():
                     await held.lane.put(step)
 
-    def committable(self) -> Iterator[tuple[faust.types.TP, int]]:
+    def committable(self) -> Iterator[tuple[TP, int]]:
         """Where each partition may go on from after a restart."""
         for number, held in self._assigned.items():
             for topic, offsets in held.offsets.items():
                 if offsets.committable is not None:
-                    yield faust.types.TP(topic, number), offsets.committable
+                    yield TP(topic, number), offsets.committable
 
     async def drained(self) -> None:
         """Return when all that was decided is durable."""
@@ -147,10 +145,18 @@ class Agent:
                     await held.pump
         self._assigned.clear()
 
-    def lag_now_s(self) -> float:
-        """How far behind the agent is: what its last event waited, nothing once all is taken."""
-        behind = any(self._waiting(number) for number in self._assigned)
-        return self.lag_s if behind or self._clock.monotonic() - self.last_s < 1.0 else 0.0
+    def unread(self, ends: Mapping[TP, int]) -> int:
+        """Events on the assigned partitions that were not taken yet; `ends` are the offsets of their next events."""
+        count = 0
+        for number, held in self._assigned.items():
+            for topic, offsets in held.offsets.items():
+                tp = TP(topic, number)
+                taken = offsets.newest + 1 if offsets.newest is not None else committed_offset(self._app, tp) or 0
+                count += max(0, ends.get(tp, 0) - taken)
+        return count
+
+    def partitions(self) -> list[TP]:
+        return [TP(topic, number) for number in self._assigned for topic in self.topics]
 
     @property
     def open(self) -> int:
@@ -200,7 +206,7 @@ class Agent:
         consumer = self._app.consumer
         held = self._assigned[number]
         for topic, offsets in held.offsets.items():
-            end = consumer.highwater(faust.types.TP(topic, number))
+            end = consumer.highwater(TP(topic, number))
             if end is None or (offsets.newest is not None and offsets.newest + 1 < end):
                 return True
             if offsets.newest is None and self._clock.monotonic() - held.since_s < UNREAD_S:

@@ -68,8 +68,9 @@ class IncidentPartition:
             return (Step((token,), (self._around.letter(token, record, "detector_failed", repr(error)),)),)
         return (Step((token,), (), self._store(key, incidents, now_ms), incidents),)
 
-    def tick(self, event_ms: int) -> Sequence[Step]:
-        return [step for key in list(self._books) for step in self._grow_old(key, event_ms - SETTLE_MS)]
+    def tick(self) -> Sequence[Step]:
+        now = {key: self._around.event_time.now_ms(key.cluster) for key in self._books}
+        return [step for key, ms in now.items() if ms is not None for step in self._grow_old(key, ms - SETTLE_MS)]
 
     def close(self) -> None: ...
 

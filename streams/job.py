@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from detectors.ordering import Tick, TickOrder
-from detectors.watermark import Watermark
+from detectors.watermark import Standing, Watermark
 from schemas import CollectiveFrame, Features, Finding, Record, StepFrame
 from schemas.topics import HOUR_MS, JOB_TOPICS
 from streams.acknowledge import Token
@@ -25,6 +25,13 @@ FORGET_MS = 6 * HOUR_MS
 
 CAPACITY = 20_000
 """Records of one job held at most: with 5 KB each, 100 MB. A thousand nodes send 3,000 a second."""
+
+LEFT_MS = 30_000
+"""A tick so far behind the cluster's nodes, with no event waiting, gets no more records."""
+
+LEFT_ROUNDS, LEFT_RECORDS = 10, 50
+"""How many records, per known node and at least, must come from others before a node counts as gone. With three topics
+a second that is 4 s or more, so one that comes back was not missed."""
 
 JobRecord = CollectiveFrame | StepFrame | Features
 
@@ -62,7 +69,7 @@ class JobPartition:
             return (Step((token,)),)
         fleet = self._fleet(record.cluster)
         before_ms = fleet.watermark.value_ms
-        if fleet.watermark.observe(record.node, record.ts_ms) == "clock_wrong":
+        if fleet.hear(record) == "clock_wrong":
             self._around.counters.add("dropped", 1, "clock_wrong")
             fleet.tokens.append(token)
             steps: list[Step] = []
@@ -71,10 +78,18 @@ class JobPartition:
         now_ms = fleet.watermark.value_ms
         if now_ms is not None and now_ms != before_ms:
             steps += self._pass(fleet, record.cluster, now_ms)
+        elif fleet.judged and max(fleet.judged.values()) > fleet.finished_ms:
+            steps.append(self._finish(fleet, record.cluster))
         return steps
 
-    def tick(self, event_ms: int) -> Sequence[Step]:
-        return ()
+    def tick(self) -> Sequence[Step]:
+        """End what nobody will complete: a job whose ranks have all left moves no watermark."""
+        steps: list[Step] = []
+        for cluster, fleet in self._fleets.items():
+            now_ms = self._around.event_time.now_ms(cluster)
+            if now_ms is not None and any(map(len, fleet.orders.values())):
+                steps += self._pass(fleet, cluster, now_ms - LEFT_MS)
+        return steps
 
     def close(self) -> None: ...
 
@@ -89,14 +104,13 @@ class JobPartition:
             record.ts_ms, record.node, record.run_id, record.seq, _Held(record, token), lane=token.topic
         )
         if disposition == "held":
-            return self._release(fleet, Key(record.cluster, record.job))
+            return self._release(fleet, Key(record.cluster, record.job), fleet.watermark.value_ms)
         self._around.counters.add("dropped", 1, disposition)
         fleet.tokens.append(token)
         return []
 
-    def _release(self, fleet: "_Fleet", key: Key) -> list[Step]:
-        ticks = fleet.orders[key.name].release(fleet.watermark.value_ms)
-        return [self._judge(fleet, key, tick) for tick in ticks]
+    def _release(self, fleet: "_Fleet", key: Key, watermark_ms: int | None) -> list[Step]:
+        return [self._judge(fleet, key, tick) for tick in fleet.orders[key.name].release(watermark_ms)]
 
     def _judge(self, fleet: "_Fleet", key: Key, tick: Tick[_Held]) -> Step:
         fleet.tokens += [held.token for held in tick.items]
@@ -109,26 +123,34 @@ class JobPartition:
             return Step((), letters, self._jobs.failed(key, error))
 
     def _pass(self, fleet: "_Fleet", cluster: str, now_ms: int) -> list[Step]:
-        """The watermark moved: judge what it has passed in every job, then finish the events of all judged ticks."""
-        steps = [step for job in fleet.orders for step in self._release(fleet, Key(cluster, job))]
+        """Time went on: judge what it has passed in every job, and now and then store what was learned of time."""
+        steps = [step for job in fleet.orders for step in self._release(fleet, Key(cluster, job), now_ms)]
+        steps.append(self._finish(fleet, cluster))
+        key = Key(cluster, "")
+        if self._states.due(key, now_ms):
+            # After the notes of what was judged: a stored watermark ahead of them would cut ticks that come again.
+            writes = self._states.write(key, "learning", {"watermark": fleet.watermark.state()}, now_ms)
+            writes += self._jobs.forget_before(now_ms - FORGET_MS)
+            fleet.forget_before(now_ms - FORGET_MS)
+            steps.append(Step(state=writes))
+        return steps
+
+    def _finish(self, fleet: "_Fleet", cluster: str) -> Step:
+        """The events of all judged ticks, finished together with the note which ticks those were."""
         writes: tuple[Write, ...] = ()
         for job, tick_ms in fleet.judged.items():
             writes += self._states.write(Key(cluster, job), "position", {"judged": b"%d" % tick_ms}, tick_ms)
-        key = Key(cluster, "")
-        if self._states.due(key, now_ms):
-            writes += self._states.write(key, "learning", {"watermark": fleet.watermark.state()}, now_ms)
-            writes += self._jobs.forget_before(now_ms - FORGET_MS)
-            fleet.forget_before(now_ms - FORGET_MS)
-        done = Step(tuple(fleet.tokens), state=writes)
+            fleet.finished_ms = max(fleet.finished_ms, tick_ms)
+        step = Step(tuple(fleet.tokens), state=writes)
         fleet.tokens.clear()
         fleet.judged.clear()
-        return [*steps, done]
+        return step
 
 
 class _Fleet:
     """The jobs of one cluster in one partition: their common watermark, and for each the order of its ticks.
 
-    `tokens` are the events, `judged` the newest ticks of jobs, that the next advance of the watermark finishes.
+    `tokens` are events whose ticks are judged, `judged` the newest such tick of jobs, until both are finished.
     """
 
     def __init__(self) -> None:
@@ -136,12 +158,30 @@ class _Fleet:
         self.orders: dict[str, TickOrder[_Held]] = {}
         self.tokens: list[Token] = []
         self.judged: dict[str, int] = {}
+        self.finished_ms = 0
+        self._records = 0
+        self._look_at = 0
+        self._heard: dict[str, int] = {}
 
     def restore(self, job: str, saved: Saved) -> None:
         if "watermark" in saved.of("learning") and not job:
             self.watermark.restore(saved.of("learning")["watermark"])
         if "judged" in saved.of("position"):
             self.orders[job] = TickOrder(released_ms=int(saved.of("position")["judged"]), capacity=CAPACITY)
+
+    def hear(self, record: JobRecord) -> Standing:
+        """Take one record's time. Nodes leave with their jobs: one not heard of while all others spoke about ten times
+        has no vote any more, or its last tick would hold up, or even put in the wrong, all that come after."""
+        standing = self.watermark.observe(record.node, record.ts_ms)
+        self._records += 1
+        self._heard[record.node] = self._records
+        if self._records >= self._look_at:
+            nodes = self.watermark.nodes
+            self._look_at = self._records + len(nodes)
+            quiet = self._records - LEFT_ROUNDS * len(nodes) - LEFT_RECORDS
+            for node in [name for name, clock in nodes.items() if clock.votes and self._heard.get(name, 0) < quiet]:
+                self.watermark.mute(node)
+        return standing
 
     def order(self, job: str) -> TickOrder[_Held]:
         if job not in self.orders:
@@ -152,3 +192,5 @@ class _Fleet:
         for job, order in list(self.orders.items()):
             if order.released_ms is not None and order.released_ms < ts_ms:
                 del self.orders[job]
+        for node in self.watermark.forget():
+            self._heard.pop(node, None)

@@ -6,7 +6,6 @@ from typing import Protocol
 from detectors.silence import SilenceDetector
 from detectors.watermark import FORGET_MS, Watermark
 from schemas import Baselines, Event, Features, Finding, NodeFrame, Record
-from schemas.record import NodeRecord
 from streams.acknowledge import Token
 from streams.keyed import Detector, Detectors
 from streams.lane import Step, Write
@@ -62,9 +61,10 @@ class NodePartition:
         step = self._judge(record, token)
         if isinstance(record, Event):
             return (step,)
-        return (step, self._watch(record, lag_s))
+        writes, findings = self._watch(record, lag_s)
+        return (step._replace(state=(*step.state, *writes), findings=(*step.findings, *findings)),)
 
-    def tick(self, event_ms: int) -> Sequence[Step]:
+    def tick(self) -> Sequence[Step]:
         return ()
 
     def close(self) -> None:
@@ -87,15 +87,16 @@ class NodePartition:
             return Step((token,), (letter,), self._nodes.failed(key, error))
         return Step((token,), outputs, writes, findings)
 
-    def _watch(self, record: NodeRecord, lag_s: float) -> Step:
+    def _watch(self, record: NodeFrame, lag_s: float) -> tuple[tuple[Write, ...], tuple[Finding, ...]]:
+        """Who is silent; the frames alone tell, events come when they come."""
         fleet = self._fleets.get(record.cluster)
         if fleet is None:
             fleet = self._fleets[record.cluster] = _Fleet(Key(record.cluster, ""), self._number, None)
         findings = fleet.hear(record, lag_s)
-        now_ms = fleet.watermark.value_ms
-        if now_ms is None:
-            return Step()
-        self._around.event_time.reached(self._number, now_ms)
+        now_ms = record.ts_ms
+        if fleet.watermark.value_ms is not None:
+            now_ms = fleet.watermark.value_ms
+            self._around.event_time.reached(record.cluster, self._number, now_ms)
         writes: tuple[Write, ...] = ()
         due = self._states.due(fleet.key, now_ms)
         if findings or due:
@@ -103,7 +104,7 @@ class NodePartition:
         if due:
             writes += self._states.write(fleet.key, "learning", {"watermark": fleet.watermark.state()}, now_ms)
             writes += self._nodes.forget_before(now_ms - FORGET_MS)
-        return Step(state=writes, findings=findings)
+        return writes, findings
 
 
 class _Fleet:
@@ -120,7 +121,7 @@ class _Fleet:
                 self.watermark.restore(saved.of("learning")["watermark"])
             self.again = self.silence.restore(saved.of("decisions").get("silence"))
 
-    def hear(self, record: NodeRecord, lag_s: float) -> tuple[Finding, ...]:
+    def hear(self, record: NodeFrame, lag_s: float) -> tuple[Finding, ...]:
         """Take one record; once a tick, what is to be said of silence and clocks."""
         self.watermark.observe(record.node, record.ts_ms)
         front_ms = self.watermark.front_ms()

@@ -12,22 +12,26 @@ from streams.state import Key, Saved
 
 
 class EventTime:
-    """How far this worker's nodes have come: the median over its node partitions, by which incidents grow old.
+    """How far each cluster's nodes have come, as far as this worker has their partitions: the median over those.
 
-    No clock of this machine: without records nothing recovers.
+    It makes incidents grow old and ends ticks that nobody will complete. No clock of this machine: without records
+    nothing recovers.
     """
 
     def __init__(self) -> None:
-        self._partitions: dict[int, int] = {}
+        self._reached: dict[str, dict[int, int]] = {}
 
-    def reached(self, partition: int, watermark_ms: int) -> None:
-        self._partitions[partition] = watermark_ms
+    def reached(self, cluster: str, partition: int, watermark_ms: int) -> None:
+        self._reached.setdefault(cluster, {})[partition] = watermark_ms
 
     def left(self, partition: int) -> None:
-        self._partitions.pop(partition, None)
+        """The partition is another worker's now."""
+        for reached in self._reached.values():
+            reached.pop(partition, None)
 
-    def now_ms(self) -> int | None:
-        ordered = sorted(self._partitions.values())
+    def now_ms(self, cluster: str) -> int | None:
+        """None where no partition with nodes of the cluster is this worker's."""
+        ordered = sorted(self._reached.get(cluster, {}).values())
         return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
@@ -57,8 +61,8 @@ class Partition(Protocol):
     def take(self, record: Record, token: Token, lag_s: float) -> Sequence[Step]:
         """What follows from one event. `lag_s`: how long the event lay on its topic."""
 
-    def tick(self, event_ms: int) -> Sequence[Step]:
-        """What follows from time alone; called about once a second while no event waits."""
+    def tick(self) -> Sequence[Step]:
+        """What follows from event time alone; called about once a second while no event waits to be taken."""
 
     def close(self) -> None:
         """The partition is not this worker's any longer."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from detectors.watermark import FORGET_MS
 from schemas import Finding, RackFrame, Record
 from streams.acknowledge import Token
 from streams.keyed import Detector, Detectors
@@ -28,7 +27,7 @@ class Rack(Detector, Protocol):
 
 
 class RackPartition:
-    """Every rack has a detector."""
+    """Every rack has a detector, for good: racks are few."""
 
     def __init__(
         self, number: int, saved: Mapping[Key, Saved], around: Surroundings, make: Callable[[Key], Rack]
@@ -51,7 +50,7 @@ class RackPartition:
             return (Step((token,), (letter,), self._racks.failed(key, error)),)
         return (Step((token,), (), writes, findings),)
 
-    def tick(self, event_ms: int) -> Sequence[Step]:
-        return (Step(state=self._racks.forget_before(event_ms - FORGET_MS)),)
+    def tick(self) -> Sequence[Step]:
+        return ()
 
     def close(self) -> None: ...

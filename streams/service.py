@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 BROKER_S = 30.0
 
+READY_S = 120.0
+"""From the start to the first event: 2 s with an empty state; a gigabyte of state takes a minute."""
+
 STOP_S = 12.0
 """A worker whose broker is gone ends after this; whoever keeps it running would kill it at 15 s."""
 
@@ -71,8 +74,11 @@ async def _serve(settings: WorkerSettings, stop: threading.Event, plan: Plan, cl
     app = create_app(settings)
     worker = Worker(app, plan, settings, clock, counters)
     starting = asyncio.create_task(app.start())
+    give_up_s = clock.monotonic() + READY_S
     while not (stop.is_set() or worker.failure or app.should_stop or (starting.done() and starting.exception())):
         await asyncio.sleep(0.1)
+        if not starting.done() and clock.monotonic() > give_up_s:
+            worker.fail(RuntimeError(f"not ready after {READY_S:g} s: Faust's recovery hangs"))
     try:
         async with asyncio.timeout(STOP_S):
             await app.stop()

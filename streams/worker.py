@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import faust
+from faust.types import TP
 
 from runtime.clock import Clock
 from runtime.health import Counters, HealthReporter
@@ -24,6 +25,9 @@ DRAIN_S = 5.0
 
 EMBEDDED_COMMIT_S = 0.2
 
+STALLED_S = 60.0
+"""Events that lie there so long: fetching has stopped, which Faust does not always notice after a rebalance."""
+
 NO_INPUT_S = 60.0
 """After so long without an event the health record says so: nobody else can tell that all nodes fell silent."""
 
@@ -36,7 +40,7 @@ class Worker:
 
     def __init__(self, app: faust.App, plan: Plan, settings: WorkerSettings, clock: Clock, counters: Counters) -> None:
         self._app, self._settings, self._clock, self.counters = app, settings, clock, counters
-        self._committed: dict[faust.types.TP, int] = {}
+        self._committed: dict[TP, int] = {}
         self.failure: BaseException | None = None
         event_time, self._places = EventTime(), Places()
         self.agents = {
@@ -91,19 +95,29 @@ class Worker:
                 await agent.tick()
 
     async def _report(self) -> None:
+        """Say how the worker is; end it where events lie there and it does not take them."""
+        if self._app.rebalancing:
+            return
         idle_s = min(self._clock.monotonic() - agent.last_s for agent in self.agents.values())
-        self.counters.gauge("lag_s", max(agent.lag_now_s() for agent in self.agents.values()))
+        partitions = [tp for agent in self.agents.values() for tp in agent.partitions()]
+        ends = await self._app.consumer.highwaters(*partitions)
+        unread = sum(agent.unread(ends) for agent in self.agents.values())
+        if unread and idle_s > STALLED_S:
+            self.fail(RuntimeError(f"{unread} events wait and none was taken for {idle_s:.0f} s"))
+        self.counters.gauge("lag_s", max(agent.lag_s for agent in self.agents.values()) if unread else 0.0)
+        self.counters.gauge("unread", unread)
         self.counters.gauge("last_event_age_s", idle_s)
         self.counters.gauge("open_events", sum(agent.open for agent in self.agents.values()))
         record = self._reporter.record("no input" if idle_s > NO_INPUT_S else "")
         await self._send(record.topic, record.key.encode(), encode(record), None)
 
     async def _send(self, topic: str, key: bytes, value: bytes | None, partition: int | None) -> Awaitable[object]:
-        future: asyncio.Future[object] = await self._app.producer.send(topic, key, value, partition, None, None)
+        future: Any = await self._app.producer.send(topic, key, value, partition, None, None)
         future.add_done_callback(self._delivered)
-        return future
+        sent: Awaitable[object] = future
+        return sent
 
-    def _delivered(self, future: asyncio.Future[object]) -> None:
+    def _delivered(self, future: asyncio.Future[Any]) -> None:
         if not future.cancelled() and future.exception() is None:
             self.counters.add("sent")
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TypeVar
@@ -48,14 +48,14 @@ class Stage:
         )
         self.cluster = name
         self.producer = Producer(connection, name, Counters())
+        create_topics(connection, PARTITIONS, 1, compacted=changelog_topics(name))
         self._offsets = Offsets(connection)
         self._readers: dict[str, Consumer] = {}
         self._read: dict[str, list[Record]] = {}
         self._stops: list[Callable[[], None]] = []
         self._workers: list[ThreadWorker] = []
-        create_topics(connection, PARTITIONS, 1, compacted=changelog_topics(name))
         if not connection.broker_embedded:
-            self._start_at_the_end()
+            self.commit(self.ends_by_partition(READ))
 
     def beside(self, cluster: str) -> "Stage":
         """Another cluster with the same worker."""
@@ -127,7 +127,7 @@ class Stage:
 
     def ends(self) -> dict[str, int]:
         """The ends of each topic, summed over its partitions."""
-        return _by_topic(self._offsets.ends(self._offsets.partitions(READ)))
+        return _by_topic(self.ends_by_partition(READ))
 
     def close(self) -> None:
         for stop in self._stops:
@@ -137,14 +137,20 @@ class Stage:
         for reader in self._readers.values():
             reader.close()
 
-    def _start_at_the_end(self) -> None:
+    def ends_by_partition(self, topics: Sequence[str]) -> dict[Partition, int]:
+        return self._offsets.ends(self._offsets.partitions(topics))
+
+    def commit(self, positions: Mapping[Partition, int]) -> None:
+        """Commit for the group while it has no members."""
         consumer = KafkaConsumer(
-            bootstrap_servers=self.settings.broker, group_id=self.settings.group, enable_auto_commit=False
+            bootstrap_servers=self.settings.broker,
+            group_id=self.settings.group,
+            enable_auto_commit=False,
+            api_version=(2, 3) if self.settings.broker_embedded else None,
         )
-        partitions = [TopicPartition(topic, number) for topic in READ for number in range(PARTITIONS)]
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        consumer.commit({partition: OffsetAndMetadata(end, "", -1) for partition, end in ends.items()})
+        offsets = {TopicPartition(*partition): position for partition, position in positions.items()}
+        consumer.assign(list(offsets))
+        consumer.commit({partition: OffsetAndMetadata(position, "", -1) for partition, position in offsets.items()})
         consumer.close(autocommit=False)
 
 
