@@ -3,9 +3,6 @@
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
 
 from kafka import KafkaProducer
 from kafka.errors import (
@@ -21,6 +18,7 @@ from kafka.errors import (
 
 from runtime.errors import BrokerUnreachable, UserError
 from runtime.health import Counters
+from runtime.kafka.buffer import Buffer, OnDone, Waiting
 from runtime.kafka.client import MAX_MESSAGE_BYTES, connected
 from runtime.log import Repeats
 from runtime.settings import Connection
@@ -29,10 +27,6 @@ from schemas.record import Record
 
 log = logging.getLogger("lockstep.kafka")
 
-OnDone = Callable[[Exception | None], None]
-
-IN_FLIGHT = 1000
-IN_FLIGHT_BYTES = 8 << 20
 FOR_EVER_MS = 2**31 - 1
 """kafka-python's own limit on a delivery, out of the way: it keeps order and retries until the broker is back."""
 
@@ -42,6 +36,7 @@ UNKNOWN_S = 5.0
 """A topic without metadata is asked for again after this; the others go on meanwhile."""
 
 CLOSE_S = 1.0
+LOOK_S = 0.2
 SILENT_S = 5.0
 """So long without an acknowledgement, and the log says that the broker is away."""
 
@@ -64,18 +59,6 @@ class BufferFull(NotDelivered):
     """It waited longest when the buffer was full."""
 
 
-class _Waiting(NamedTuple):
-    number: int
-    topic: str
-    key: bytes
-    value: bytes
-    on_done: OnDone | None
-
-    @property
-    def size(self) -> int:
-        return len(self.key) + len(self.value)
-
-
 class Producer:
     """Sends to any topic from any thread; acknowledged by all replicas, idempotent, in order per key.
 
@@ -96,16 +79,11 @@ class Producer:
         bound_bytes: int = 64 << 20,
     ) -> None:
         self._connection, self._client_id, self._counters = connection, client_id, counters
-        self._bound, self._bound_bytes = bound, bound_bytes
+        self._where = connection.broker
+        self._full = f"{bound} messages or {bound_bytes} bytes wait"
         self._state = threading.Condition()
-        self._waiting: deque[_Waiting] = deque()
-        self._waiting_bytes = 0
-        self._in_flight: dict[int, _Waiting] = {}
-        self._in_flight_bytes = 0
-        self._again: list[_Waiting] = []
-        self._number = 0
+        self._buffer = Buffer(bound, bound_bytes)
         self._closing = False
-        self._not_before: dict[str, float] = {}
         self._acknowledged_s = time.monotonic()
         self._silent = False
         self._repeats = Repeats()
@@ -114,28 +92,18 @@ class Producer:
 
     def send(self, topic: str, key: str, value: bytes, on_done: OnDone | None = None) -> None:
         """Line the message up and return at once."""
-        message = _Waiting(0, topic, key.encode(), value, on_done)
-        if message.size > MAX_MESSAGE_BYTES:
-            self._drop(message, "too_large", NotDelivered(f"{message.size} bytes; {MAX_MESSAGE_BYTES} is the most"))
+        size = len(value) + len(key)
+        if size > MAX_MESSAGE_BYTES:
+            self._drop(on_done, "too_large", NotDelivered(f"{size} bytes; {MAX_MESSAGE_BYTES} is the most"))
             return
-        dropped = []
         with self._state:
-            if self._closing:
-                dropped.append(message)
-            else:
-                self._number += 1
-                self._waiting.append(message._replace(number=self._number))
-                self._waiting_bytes += message.size
-                while len(self._waiting) > self._bound or self._waiting_bytes > self._bound_bytes:
-                    dropped.append(self._take(0))
-                self._state.notify_all()
+            closed = self._closing
+            dropped = [] if closed else self._buffer.add(topic, key.encode(), value, on_done)
+            self._state.notify_all()
+        if closed:
+            self._drop(on_done, "closed", NotDelivered("the producer is closed"))
         for oldest in dropped:
-            if self._closing:
-                self._drop(oldest, "closed", NotDelivered("the producer is closed"))
-            else:
-                self._drop(
-                    oldest, "buffer_full", BufferFull(f"{self._bound} messages or {self._bound_bytes} bytes wait")
-                )
+            self._drop(oldest.on_done, "buffer_full", BufferFull(self._full))
 
     def send_record(self, record: Record, on_done: OnDone | None = None) -> None:
         """Send `record` to its own topic under its own key."""
@@ -154,8 +122,7 @@ class Producer:
         self.send(topic, key, value, on_done)
         if not done.wait(timeout_s):
             raise BrokerUnreachable(
-                f"the broker at {self._connection.broker} did not acknowledge a message to {topic} "
-                f"within {timeout_s:g} s"
+                f"the broker at {self._where} did not acknowledge a message to {topic} within {timeout_s:g} s"
             )
         if outcome[0] is not None:
             raise outcome[0]
@@ -163,8 +130,8 @@ class Producer:
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything sent so far is with the broker or given up; False after `timeout_s`."""
         with self._state:
-            newest = self._number
-            return self._state.wait_for(lambda: self._oldest() > newest, timeout_s)
+            newest = self._buffer.newest
+            return self._state.wait_for(lambda: self._buffer.oldest > newest, timeout_s)
 
     def close(self, timeout_s: float) -> None:
         """Flush for at most `timeout_s`, then stop; what is left is counted as dropped{closed}."""
@@ -172,16 +139,12 @@ class Producer:
             self._closing = True
         self.flush(timeout_s)
         with self._state:
-            left = [*self._in_flight.values(), *self._again, *self._waiting]
-            self._waiting.clear()
-            self._again.clear()
-            self._in_flight.clear()
-            self._waiting_bytes = self._in_flight_bytes = 0
+            left = self._buffer.give_up()
             self._state.notify_all()
         if left:
             log.warning("%d messages were not sent before the end", len(left))
         for message in left:
-            self._drop(message, "closed", NotDelivered("the producer was closed before the broker had it"))
+            self._drop(message.on_done, "closed", NotDelivered("the producer was closed before the broker had it"))
         self._thread.join(METADATA_S + CLOSE_S + RECONNECT_S)
 
     # Everything below runs in the producer's own thread or in kafka-python's.
@@ -194,13 +157,15 @@ class Producer:
             try:
                 future = client.send(message.topic, message.value, message.key)
             except KafkaTimeoutError:
-                self._not_before[message.topic] = time.monotonic() + UNKNOWN_S
+                with self._state:
+                    self._buffer.put_off(message.topic, time.monotonic() + UNKNOWN_S)
                 self._failed(message, None, f"no metadata of topic {message.topic}")
                 continue
             except Exception as error:
                 self._failed(message, error, str(error))
                 continue
-            self._not_before.pop(message.topic, None)
+            with self._state:
+                self._buffer.resume(message.topic)
             future.add_callback(self._arrived, message)
             future.add_errback(self._refused, message)
         _close(client)
@@ -229,95 +194,70 @@ class Producer:
                 self._counters.add("errors", 1, "broker_unreachable")
                 self._repeats.log(log, logging.WARNING, "connect", f"{error}; trying again")
             with self._state:
-                if self._state.wait_for(lambda: self._closing and not self._waiting, RECONNECT_S):
+                if self._state.wait_for(lambda: self._closing and not self._buffer, RECONNECT_S):
                     return None
 
-    def _next(self) -> _Waiting | None:
+    def _next(self) -> Waiting | None:
         """The next message that may be handed on, waiting for one; None at the end."""
         with self._state:
-            while True:
-                if self._again and not self._in_flight:
-                    self._again.sort()
-                    self._waiting.extendleft(reversed(self._again))
-                    self._waiting_bytes += sum(message.size for message in self._again)
-                    self._again.clear()
-                if self._closing and not self._waiting and not self._again and not self._in_flight:
+            while (message := self._buffer.take(time.monotonic())) is None:
+                if self._closing and not self._buffer:
                     return None
-                if len(self._in_flight) < IN_FLIGHT and self._in_flight_bytes < IN_FLIGHT_BYTES and not self._again:
-                    now = time.monotonic()
-                    for index, message in enumerate(self._waiting):
-                        if not self._not_before or self._not_before.get(message.topic, 0.0) <= now:
-                            self._take(index)
-                            self._in_flight[message.number] = message
-                            self._in_flight_bytes += message.size
-                            return message
-                self._state.wait(0.2 if self._waiting or self._in_flight else None)
+                self._state.wait(LOOK_S if self._buffer else None)
                 self._say_if_silent()
+            return message
 
-    def _take(self, index: int) -> _Waiting:
-        message = self._waiting[index]
-        del self._waiting[index]
-        self._waiting_bytes -= message.size
-        return message
-
-    def _count(self) -> int:
-        return len(self._waiting) + len(self._again) + len(self._in_flight)
-
-    def _oldest(self) -> int:
-        numbers = [*self._in_flight, *(message.number for message in self._again)]
-        if self._waiting:
-            numbers.append(self._waiting[0].number)
-        return min(numbers, default=self._number + 1)
-
-    def _landed(self, message: _Waiting) -> bool:
-        """Take it out of what is in flight; False where the producer gave it up before."""
-        if self._in_flight.pop(message.number, None) is None:
-            return False
-        self._in_flight_bytes -= message.size
-        self._state.notify_all()
-        return True
-
-    def _arrived(self, message: _Waiting, metadata: object) -> None:
+    def _arrived(self, message: Waiting, metadata: object) -> None:
         with self._state:
-            mine = self._landed(message)
+            mine = self._buffer.landed(message)
+            self._state.notify_all()
             self._acknowledged_s = time.monotonic()
             if self._silent:
                 self._silent = False
-                log.warning("the broker at %s answers again; %d messages wait", self._connection.broker, self._count())
+                log.warning("the broker at %s answers again; %d messages wait", self._where, len(self._buffer))
         if mine:
             self._counters.add("sent")
-            if message.on_done is not None:
-                message.on_done(None)
+            _tell(message.on_done, None)
 
-    def _refused(self, message: _Waiting, error: Exception) -> None:
+    def _refused(self, message: Waiting, error: Exception) -> None:
         self._failed(message, error if isinstance(error, REFUSALS) else None, f"{message.topic}: {error}")
 
-    def _failed(self, message: _Waiting, final: Exception | None, why: str) -> None:
+    def _failed(self, message: Waiting, final: Exception | None, why: str) -> None:
         """Give the message up where the failure is `final`, else line it up again in its old place."""
         with self._state:
-            if not self._landed(message):
-                return
             if final is None:
-                self._again.append(message)
+                self._buffer.back(message)
+                mine = False
+            else:
+                mine = self._buffer.landed(message)
+            self._state.notify_all()
         if final is None:
             self._counters.add("errors", 1, "produce")
             self._repeats.log(log, logging.WARNING, "again", f"{why}; trying again")
-        else:
+        elif mine:
             self._repeats.log(log, logging.ERROR, "refused", f"the broker will not take a message: {why}")
-            self._drop(message, "refused", NotDelivered(why))
+            self._drop(message.on_done, "refused", NotDelivered(why))
 
-    def _drop(self, message: _Waiting, reason: str, error: NotDelivered) -> None:
+    def _drop(self, on_done: OnDone | None, reason: str, error: NotDelivered) -> None:
         self._counters.add("dropped", 1, reason)
-        if message.on_done is not None:
-            message.on_done(error)
+        _tell(on_done, error)
 
     def _say_if_silent(self) -> None:
         now = time.monotonic()
-        if not self._in_flight:
+        if not self._buffer.under_way:
             self._acknowledged_s = now
         elif not self._silent and now - self._acknowledged_s > SILENT_S:
             self._silent = True
-            log.warning("the broker at %s does not answer; messages wait for it", self._connection.broker)
+            log.warning("the broker at %s does not answer; messages wait for it", self._where)
+
+
+def _tell(on_done: OnDone | None, error: Exception | None) -> None:
+    """A caller's mistake in there must not end the thread that delivers."""
+    if on_done is not None:
+        try:
+            on_done(error)
+        except Exception:
+            log.exception("a callback of a sent message failed")
 
 
 def _close(client: KafkaProducer) -> None:
