@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     """
 
     batch_rows: int = 20_000
-    batch_s: float = 1.0
+    batch_s: float = 2.0
     batch_bytes: int = 32 * 1024 * 1024
     poll_messages: int = 500
     retry_s: float = 0.5

@@ -38,6 +38,8 @@ def create_app(settings: WorkerSettings) -> faust.App:
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=4 << 20,
         producer_compression_type="lz4",
+        # What one turn of the loop sends goes out together: fewer requests and better compression for 20 ms of delay.
+        producer_linger=0.02,
         producer_max_request_size=MAX_MESSAGE_BYTES + 1000,
         producer_request_timeout=60.0,
         # The assignor tells workers apart by this address; nothing listens there.

@@ -1,5 +1,6 @@
 """`lockstep simulate`: the simulated fleet alone, onto a broker."""
 
+import logging
 from typing import Any
 
 import click
@@ -21,5 +22,7 @@ def command(**options: Any) -> None:
     8 NVL72 racks with a 512-GPU job, unless asked otherwise. The records are those of real agents: workers, database
     and alerts cannot tell the difference.
     """
+    # A hundred agents in one process would each say once what they do not find.
+    logging.getLogger("collectors").setLevel(logging.WARNING)
     fleet, connection = settings(FleetSettings, options), settings(Connection, options)
     run_until_signal("simulate", lambda stop: run(fleet, connection, stop))
