@@ -208,7 +208,7 @@ class Deviations:
             self.baseline.forget(state, rows & (self._state == state))
 
     def save(self) -> bytes:
-        """A versioned checkpoint: about 1.5 KB a GPU."""
+        """A versioned checkpoint: about 2.5 KB a GPU."""
         return msgspec.msgpack.encode(
             _State(
                 uuids=self._uuids,

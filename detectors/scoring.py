@@ -37,7 +37,7 @@ def depths(rows: Float32, feature: NDArray[np.uint8], threshold: Float32, leaf: 
 @cache
 def _compiled() -> Callable[..., None]:
     """The machine code, made at the first call and cached on disk where some folder allows it (a read-only install
-    with a read-only home does not: then it is made in memory, about a second)."""
+    with a read-only home does not: then it is made in memory at each start)."""
     try:
         compiled: Any = numba.njit(cache=True, nogil=True)(_walk)
     except RuntimeError:

@@ -180,6 +180,21 @@ def test_victims_beside_a_culprit_are_not_blamed() -> None:
     assert feed(warm(), node_frames(range(260, 400), usual=waits, change=one_works)) == []
 
 
+def test_healthy_gpus_beside_as_many_throttled_ones_are_not_blamed() -> None:
+    """All wait for the two hot ones: the median of the four lies between, and is nobody's deviation."""
+    waits = WORKING | {"nvlink_rx_bytes_per_s": 1.7e11, "nvlink_tx_bytes_per_s": 1.7e11, "power_average_w": 600.0}
+
+    def two_are_hot(values: np.ndarray, second: int) -> None:
+        for gpu in (2, 3):
+            values[gpu, COLUMN["software_thermal_share"]] = 0.9
+            values[gpu, COLUMN["clocks_event_reasons"]] = 0x24
+            values[gpu, COLUMN["sm_clock_mhz"]] = 1500.0
+
+    said = feed(warm(), node_frames(range(260, 340), usual=waits, change=two_are_hot))
+    assert {f.subject.gpu for f in said} == {"GPU-2", "GPU-3"}
+    assert {f.cause for f in said} == {"thermal_throttle"}
+
+
 # Rules on readings
 
 
