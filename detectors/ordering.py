@@ -6,6 +6,7 @@ not handed out at all, because whether it is late depends on transport, and dete
 tables without passing here, so nothing is lost by that; the caller counts and acknowledges it.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -19,6 +20,9 @@ JOINING_MS = 10_000
 
 RETIRE_MS = 60_000
 """A lane this far behind the last tick handed out is no longer waited for."""
+
+_NOTHING = -1
+"""Where a lane is that has sent nothing yet."""
 
 Disposition = Literal["held", "duplicate", "late"]
 
@@ -51,9 +55,9 @@ class TickOrder(Generic[Item]):
         self._count = 0
         self._capacity = capacity
         self._first_ms: int | None = None
-        self._lanes: dict[tuple[str, str], int | None] = {(node, lane): None for node in nodes}
+        self._lanes: dict[tuple[str, str], int] = {(node, lane): _NOTHING for node in nodes}
+        self._lanes_at = Counter(self._lanes.values())  # how many lanes have come to each tick
         self._told = bool(self._lanes)
-        self._passed: int | None = None
         self.released_ms = released_ms
         """The newest tick handed out."""
 
@@ -63,11 +67,8 @@ class TickOrder(Generic[Item]):
     def add(self, tick_ms: int, node: str, run_id: int, seq: int, item: Item, lane: str = "") -> Disposition:
         """Hold the item of one record; "duplicate" and "late" ones are not kept and can be acknowledged at once."""
         key = (node, lane)
-        newest = self._lanes.get(key)
-        if newest is None or tick_ms > newest:
-            self._lanes[key] = tick_ms
-            if newest is None or newest == self._passed:
-                self._passed = None
+        if tick_ms > self._lanes.get(key, _NOTHING):
+            self._move(key, tick_ms)
         if self._first_ms is None:
             self._first_ms = tick_ms
         if self.released_ms is not None and tick_ms <= self.released_ms:
@@ -97,20 +98,28 @@ class TickOrder(Generic[Item]):
 
     def _limit(self, watermark_ms: int | None) -> float:
         by_watermark = float("-inf") if watermark_ms is None else watermark_ms
-        if not self._held:
+        passed = min(self._lanes_at, default=_NOTHING)
+        if passed == _NOTHING or self._first_ms is None:
             return by_watermark
-        if self._passed is None:
-            newest = self._lanes.values()
-            self._passed = None if None in newest else min(tick for tick in newest if tick is not None)
-        if self._passed is None or self._first_ms is None:
-            return by_watermark
-        discovering = not self._told and self._passed < self._first_ms + JOINING_MS
-        return by_watermark if discovering else max(by_watermark, self._passed)
+        discovering = not self._told and passed < self._first_ms + JOINING_MS
+        return by_watermark if discovering else max(by_watermark, passed)
+
+    def _move(self, key: tuple[str, str], tick_ms: int | None) -> None:
+        """Take a lane to a tick; None takes it out."""
+        before = self._lanes.pop(key, None)
+        if before is not None:
+            self._lanes_at[before] -= 1
+            if not self._lanes_at[before]:
+                del self._lanes_at[before]
+        if tick_ms is not None:
+            self._lanes[key] = tick_ms
+            self._lanes_at[tick_ms] += 1
 
     def _retire(self) -> None:
-        if self.released_ms is None:
+        """Stop waiting for lanes that have fallen silent, or were named and never spoke."""
+        if self.released_ms is None or self._first_ms is None:
             return
-        old = [key for key, tick in self._lanes.items() if tick is not None and tick < self.released_ms - RETIRE_MS]
-        for key in old:
-            del self._lanes[key]
-            self._passed = None
+        oldest_ms = self.released_ms - RETIRE_MS
+        if self._first_ms < oldest_ms and min(self._lanes_at, default=oldest_ms) < oldest_ms:
+            for key in [key for key, tick in self._lanes.items() if tick < oldest_ms]:
+                self._move(key, None)

@@ -144,7 +144,7 @@ class Watermark:
         return gone
 
     def state(self) -> bytes:
-        """A versioned checkpoint, about 40 bytes a node."""
+        """A versioned checkpoint, about 50 bytes a node."""
         return msgspec.msgpack.encode(_State(value_ms=self._value_ms, nodes=self._nodes))
 
     def restore(self, state: bytes) -> None:

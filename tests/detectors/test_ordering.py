@@ -53,6 +53,15 @@ def test_a_lane_that_stopped_is_not_waited_for_for_ever() -> None:
     assert order.release(None) == [(200_000, ["a3"])]
 
 
+def test_a_named_node_that_never_speaks_is_not_waited_for_for_ever() -> None:
+    order: TickOrder[int] = TickOrder(["a", "never"])
+    order.add(1000, "a", 1, 1, 1)
+    order.add(1000 + RETIRE_MS + 2000, "a", 1, 2, 2)
+    assert len(order.release(END)) == 2
+    order.add(200_000, "a", 1, 3, 3)
+    assert order.release(None) == [(200_000, [3])]
+
+
 def test_duplicates_and_late_records_are_named_and_not_kept() -> None:
     order: TickOrder[str] = TickOrder(["a"])
     assert order.add(1000, "a", 1, 1, "x") == "held"
