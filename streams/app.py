@@ -9,12 +9,12 @@ from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 from faust.types import TP
 from faust.types.auth import CredentialsT
 
-from runtime.kafka import MAX_MESSAGE_BYTES, tls
+from runtime.kafka import MAX_MESSAGE_BYTES, session_s, tls
 from streams.settings import WorkerSettings, instance
 
-SESSION_S = 10.0
-"""How soon the partitions of a worker that does not come back go to others. One that does has its old ones at once,
-because its instance id is fixed (static membership)."""
+FETCH_BYTES = 256 << 10
+"""Of one partition at a time: what was fetched is handed out before anything else is, so a backlog of frames would keep
+the collectives waiting. A larger message comes all the same, alone."""
 
 
 class _App(faust.App):
@@ -30,13 +30,14 @@ def create_app(settings: WorkerSettings) -> faust.App:
         broker=hosts,
         broker_client_id=instance(settings),
         broker_credentials=_credentials(settings),
-        broker_session_timeout=SESSION_S,
-        broker_heartbeat_interval=SESSION_S / 4,
+        # A worker that comes back has its partitions at once, because its instance id is fixed (static membership).
+        broker_session_timeout=session_s(settings),
+        broker_heartbeat_interval=session_s(settings) / 4,
         broker_commit_interval=settings.commit_interval_s,
         # The embedded broker knows no static membership; without it a worker that stops says so and is gone at once.
         consumer_group_instance_id=None if settings.broker_embedded else instance(settings),
         consumer_auto_offset_reset="earliest",
-        consumer_max_fetch_size=4 << 20,
+        consumer_max_fetch_size=FETCH_BYTES,
         producer_compression_type="lz4",
         # What one turn of the loop sends goes out together: fewer requests and better compression for 20 ms of delay.
         producer_linger=0.02,
