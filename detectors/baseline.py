@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.compile import compiled
 from detectors.condition import Float32, Index
 from detectors.state import StateError, floats, to_bytes, unpack
 
@@ -66,6 +67,11 @@ FLOORS: Mapping[str, float] = {
 """The least spread by unit (the end of the metric's name): the resolution of the sensor, or what nobody cares about."""
 
 
+CENTRE, SPREAD, REACH, RUN, COUNT = range(5)
+LAYERS = 5
+"""What is kept of each state, row and column; RUN is how long the present excursion beyond the reach lasts."""
+
+
 def floor_of(name: str) -> float:
     """The least spread of a metric, by its unit.
 
@@ -100,26 +106,28 @@ class Baseline:
 
     def centre(self, state: Index) -> Float32:
         """Centres in use, (rows, columns); NaN where nothing was learned."""
-        centre: Float32 = self._cells[0, state, np.arange(self.rows)]
-        return np.where(self._cells[4, state, np.arange(self.rows)] > 0, centre, np.float32(np.nan))
+        return self.compare(np.zeros((self.rows, len(self.columns)), dtype=np.float32), state)[1]
 
     def spread(self, state: Index) -> Float32:
         """Spreads in use as standard deviations, floors and reach applied."""
-        centre, spread, reach, *_ = self._cells[:, state, np.arange(self.rows)]
-        width: Float32 = self._floored(centre, spread) * np.maximum(reach, 1)
-        return width
+        at = np.arange(self.rows)
+        centre = self._cells[CENTRE, state, at]
+        width = np.maximum(np.maximum(self._cells[SPREAD, state, at], self._floor), np.abs(centre) * RELATIVE_FLOOR)
+        out: Float32 = (width * np.maximum(self._cells[REACH, state, at], 1)).astype(np.float32)
+        return out
 
     def warm(self, state: Index) -> NDArray[np.bool_]:
         """Which cells have learned enough to judge by."""
-        warm: NDArray[np.bool_] = self._cells[4, state, np.arange(self.rows)] >= WARM_UP_TICKS
+        warm: NDArray[np.bool_] = self._cells[COUNT, state, np.arange(self.rows)] >= WARM_UP_TICKS
         return warm
 
-    def deviations(self, values: Float32, state: Index) -> Float32:
-        """Robust z of `values` (rows, columns); NaN where the value is missing or the baseline is not warm."""
-        centre, spread, reach, _, count = self._cells[:, state, np.arange(self.rows)]
-        width = self._floored(centre, spread) * np.maximum(reach, 1) * (1 + YOUNG_TICKS / np.maximum(count, 1))
-        z: Float32 = np.where(count >= WARM_UP_TICKS, (values - centre) / width, np.float32(np.nan)).astype(np.float32)
-        return z
+    def compare(self, values: Float32, state: Index) -> tuple[Float32, Float32]:
+        """Robust z of `values` (rows, columns), NaN where the value is missing or the baseline is not warm; and the
+        centres, NaN where nothing was learned."""
+        values = np.ascontiguousarray(values, dtype=np.float32)
+        z, centre = np.empty_like(values), np.empty_like(values)
+        _compare(self._cells, self._floor, state, values, z, centre)
+        return z, centre
 
     def learn(self, values: Float32, state: Index, usual: NDArray[np.bool_]) -> None:
         """Take `values` in where `usual` (rows, or rows and columns) says so; missing values teach nothing.
@@ -127,26 +135,9 @@ class Baseline:
         The n-th reading weighs 2 / (n + 1) until that is down to 1 / MEMORY_TICKS: what was learned first, when there
         was no spread to clip by, fades quadratically.
         """
-        at = np.arange(self.rows)
-        centre, spread, reach, run, count = self._cells[:, state, at]
-        usual = usual[:, None] if usual.ndim == 1 else usual
-        take = usual & ~np.isnan(values)
-        count = np.where(take, np.minimum(count + 1, 2 * MEMORY_TICKS), count)
-        gain = np.maximum(2 / (np.maximum(count, 1) + 1), 1 / MEMORY_TICKS)
-        deviation = np.where(take & (count > 1), values - centre, 0)
-        floored = self._floored(centre, spread)
-        started = count > WARM_UP_TICKS / 2
-        limit = np.where(started, CLIP * floored, np.inf)
-        clipped = np.clip(deviation, -limit, limit)
-        beyond = np.abs(deviation) > REACH_Z * floored * np.maximum(reach, 1)
-        burst = np.where(run <= BURST_TICKS, run, 0)  # that ended just now, unless it goes on
-        step = (1 + REACH_STEP * (1 - REACH_SHARE)) ** burst * (1 - REACH_STEP * REACH_SHARE)
-        learned = np.clip(np.maximum(reach, 1) * step, 1, REACH_MOST)
-        reach = np.where(take & started & ~beyond, learned, reach)
-        run = np.where(take, np.where(beyond, np.minimum(run + 1, 2 * BURST_TICKS), 0), run)
-        centre = np.where(take & (count == 1), values, centre + gain * clipped)
-        moved = np.where(take & (count > 1), np.abs(clipped) * CLIPPED_TO_SIGMA - spread, 0)
-        self._cells[:, state, at] = (centre, spread + gain * moved, reach, run, count)
+        values = np.ascontiguousarray(values, dtype=np.float32)
+        usual = np.repeat(usual[:, None], len(self.columns), axis=1) if usual.ndim == 1 else usual
+        _learn(self._cells, self._floor, state, values, usual)
 
     def forget(self, state: int, rows: NDArray[np.bool_]) -> None:
         """Start anew in `state` for these rows: what they do has changed."""
@@ -169,18 +160,61 @@ class Baseline:
         old = unpack(state, _State)
         if old.states != self._cells.shape[1]:
             raise StateError(f"a baseline of {old.states} states where {self._cells.shape[1]} are kept")
-        cells = floats(old.cells, 5, old.states, old.rows, len(old.columns))
+        cells = floats(old.cells, LAYERS, old.states, old.rows, len(old.columns))
         self._cells = _empty(old.states, old.rows, len(self.columns))
         where = {name: i for i, name in enumerate(old.columns)}
         for i, name in enumerate(self.columns):
             if name in where:
                 self._cells[..., i] = cells[..., where[name]]
 
-    def _floored(self, centre: Float32, spread: Float32) -> Float32:
-        floored: Float32 = np.maximum(np.maximum(spread, self._floor), np.abs(centre) * np.float32(RELATIVE_FLOOR))
-        return floored
+
+@compiled
+def _compare(cells: Float32, floor: Float32, state: Index, values: Float32, z: Float32, centre: Float32) -> None:
+    for r in range(values.shape[0]):
+        s = state[r]
+        for c in range(values.shape[1]):
+            middle, count = cells[CENTRE, s, r, c], cells[COUNT, s, r, c]
+            centre[r, c] = middle if count > 0 else np.nan
+            z[r, c] = np.nan
+            if count >= WARM_UP_TICKS:
+                width = max(cells[SPREAD, s, r, c], floor[c], abs(middle) * RELATIVE_FLOOR)
+                width *= max(cells[REACH, s, r, c], 1.0) * (1.0 + YOUNG_TICKS / count)
+                z[r, c] = (values[r, c] - middle) / width
+
+
+@compiled
+def _learn(cells: Float32, floor: Float32, state: Index, values: Float32, usual: NDArray[np.bool_]) -> None:
+    for r in range(values.shape[0]):
+        s = state[r]
+        for c in range(values.shape[1]):
+            value = values[r, c]
+            if not usual[r, c] or np.isnan(value):
+                continue
+            count = min(cells[COUNT, s, r, c] + 1.0, 2.0 * MEMORY_TICKS)
+            cells[COUNT, s, r, c] = count
+            if count == 1.0:
+                cells[CENTRE, s, r, c] = value
+                continue
+            middle, spread = cells[CENTRE, s, r, c], cells[SPREAD, s, r, c]
+            width = max(spread, floor[c], abs(middle) * RELATIVE_FLOOR)
+            deviation = value - middle
+            clipped = deviation
+            if count > WARM_UP_TICKS / 2:
+                clipped = min(max(deviation, -CLIP * width), CLIP * width)
+                reach, run = max(cells[REACH, s, r, c], 1.0), cells[RUN, s, r, c]
+                if abs(deviation) > REACH_Z * width * reach:
+                    cells[RUN, s, r, c] = min(run + 1.0, 2.0 * BURST_TICKS)
+                else:
+                    reach *= 1.0 - REACH_STEP * REACH_SHARE
+                    if run <= BURST_TICKS:  # an excursion that ended by itself
+                        reach *= (1.0 + REACH_STEP * (1.0 - REACH_SHARE)) ** run
+                    cells[REACH, s, r, c] = min(max(reach, 1.0), REACH_MOST)
+                    cells[RUN, s, r, c] = 0.0
+            gain = max(2.0 / (count + 1.0), 1.0 / MEMORY_TICKS)
+            cells[CENTRE, s, r, c] = middle + gain * clipped
+            cells[SPREAD, s, r, c] = spread + gain * (abs(clipped) * CLIPPED_TO_SIGMA - spread)
 
 
 def _empty(states: int, rows: int, columns: int) -> Float32:
-    """Centre, spread, reach, length of an excursion and count, all zero: (5, states, rows, columns)."""
-    return np.zeros((5, states, rows, columns), dtype=np.float32)
+    """All zero: (LAYERS, states, rows, columns)."""
+    return np.zeros((LAYERS, states, rows, columns), dtype=np.float32)

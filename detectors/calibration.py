@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.compile import compiled
+
 Float64 = NDArray[np.float64]
 
 TAIL_SHARE = 0.01
@@ -52,10 +54,36 @@ class Shares:
 
     def log(self, scores: NDArray[np.floating]) -> Float64:
         """Logarithm of the share of healthy rows at or above each of `scores`; NaN for NaN."""
-        beyond = np.maximum(scores - self._fit.tail_from, 0) / self._fit.scale
-        tail = np.log1p(self._fit.shape * beyond) / self._fit.shape if self._fit.shape > 0 else beyond
-        out: Float64 = np.interp(scores, self._scores, self._log_shares) - tail
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        out = np.empty(len(scores), dtype=np.float64)
+        fit = self._fit
+        _log_shares(scores, self._scores, self._log_shares, fit.tail_from, fit.scale, fit.shape, out)
         return out
+
+
+@compiled
+def _log_shares(
+    scores: NDArray[np.floating],
+    knots: Float64,
+    log_shares: Float64,
+    tail_from: float,
+    scale: float,
+    shape: float,
+    out: Float64,
+) -> None:
+    for i in range(len(scores)):
+        score = scores[i]
+        if np.isnan(score):
+            out[i] = np.nan
+        elif score > tail_from:
+            beyond = (score - tail_from) / scale
+            out[i] = log_shares[-1] - (np.log1p(shape * beyond) / shape if shape > 0 else beyond)
+        elif score <= knots[0]:
+            out[i] = log_shares[0]
+        else:
+            k = np.searchsorted(knots, score)
+            part = (score - knots[k - 1]) / (knots[k] - knots[k - 1])
+            out[i] = log_shares[k - 1] + part * (log_shares[k] - log_shares[k - 1])
 
 
 UNCALIBRATED = Calibration(rows=0, scores=(0.0,), shares=(1.0,), tail_from=0.5, tail_share=1.0, scale=1.0, shape=0.0)

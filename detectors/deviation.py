@@ -167,7 +167,8 @@ class Deviations:
         readings = self._averages.apply(np.concatenate([raw[:, _MEASURED_AT], grown], axis=1))
         self._follow([jobs.get(uuid, job) for uuid, job in zip(self._uuids, self._jobs, strict=True)], readings)
         settled = (self._age[:, None] >= _SETTLE) & ~self._leaving(raw)[:, None]
-        z = np.where(settled, self.baseline.deviations(readings, self._state), np.float32(np.nan))
+        z, centre = self.baseline.compare(readings, self._state)
+        z[~settled] = np.nan
         self._pending = (readings, settled, here)
         expected = self._presence > EXPECTED_PRESENCE
         absent: NDArray[np.bool_] = expected & ~here
@@ -181,7 +182,7 @@ class Deviations:
             grown=grown,
             readings=readings,
             z=z,
-            centre=self.baseline.centre(self._state),
+            centre=centre,
             absent=absent,
             missing_share=absent.sum(axis=1, dtype=np.float32) / np.maximum(expected.sum(axis=1, dtype=np.float32), 1),
             out_of_range=out_of_range,

@@ -7,6 +7,7 @@ model serves every kind of GPU.
 
 import numpy as np
 
+from detectors.compile import compiled
 from detectors.condition import Float32
 
 NAMES = (
@@ -19,7 +20,7 @@ NAMES = (
 )
 """The schema of a forest: a model trained for another one is refused."""
 
-LARGEST = 3
+MISSING = len(NAMES) - 1
 
 RMS_CLIP = 20.0
 """Beyond this a single metric says no more (the RMS of z clipped there was the best plain score on SMD)."""
@@ -38,18 +39,34 @@ def magnitudes(z: Float32, missing_share: Float32) -> Float32:
 
     A NaN in `z` is "not judged" and counts for nothing; a row without any judged metric has zeros. Never NaN.
     """
-    judged = ~np.isnan(z)
-    size = np.where(judged, np.minimum(np.abs(z), np.float32(Z_LIMIT)), np.float32(0))
-    count = judged.sum(axis=1, dtype=np.float32)
-    large = (size > LARGE).sum(axis=1, dtype=np.float32)
     out = np.zeros((len(z), len(NAMES)), dtype=np.float32)
-    largest = -np.sort(-size, axis=1)[:, :LARGEST]
-    out[:, : largest.shape[1]] = largest
-    out[:, LARGEST] = np.sqrt(np.square(np.minimum(size, np.float32(RMS_CLIP))).sum(axis=1) / np.maximum(count, 1))
-    out[:, : LARGEST + 1] = np.log1p(out[:, : LARGEST + 1])
-    out[:, LARGEST + 1] = large
-    out[:, LARGEST + 2] = np.where(np.isnan(missing_share), 0, missing_share)
+    _fill(np.ascontiguousarray(z, dtype=np.float32), out)
+    out[:, MISSING] = np.where(np.isnan(missing_share), 0, missing_share)
     return out
+
+
+@compiled
+def _fill(z: Float32, out: Float32) -> None:
+    for r in range(z.shape[0]):
+        first = second = third = squares = 0.0
+        judged = large = 0
+        for c in range(z.shape[1]):
+            size = abs(z[r, c])
+            if np.isnan(size):
+                continue
+            size = min(size, Z_LIMIT)
+            judged += 1
+            large += size > LARGE
+            squares += min(size, RMS_CLIP) ** 2
+            if size > first:
+                first, second, third = size, first, second
+            elif size > second:
+                second, third = size, second
+            elif size > third:
+                third = size
+        out[r, 0], out[r, 1], out[r, 2] = np.log1p(first), np.log1p(second), np.log1p(third)
+        out[r, 3] = np.log1p(np.sqrt(squares / max(judged, 1)))
+        out[r, 4] = large
 
 
 def strongest(z: Float32, names: tuple[str, ...], limit: int = 3) -> list[tuple[str, ...]]:

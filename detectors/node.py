@@ -17,7 +17,7 @@ from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
 from detectors.forest import Forest
 from detectors.magnitude import JUDGED_METRICS, magnitudes, strongest
-from detectors.reading_rules import READING_RULES, observations, reading_verdict
+from detectors.reading_rules import READING_RULES, nothing_to_see, observations, reading_verdict
 from detectors.state import unpack
 from schemas.event import Event
 from schemas.features import Baselines, Features, GpuFeatures
@@ -160,6 +160,8 @@ class NodeDetector:
 
     def _readings(self, ts_ms: int, tick: Deviation) -> list[Finding]:
         said: list[Finding] = []
+        if nothing_to_see(tick) and all(self._episodes.idle(rule.rule) for rule in READING_RULES.values()):
+            return said
         for rule in READING_RULES.values():
             holds = rule.holds(tick)
             if self._episodes.idle(rule.rule) and not holds.any():

@@ -81,9 +81,10 @@ class TickOrder(Generic[Item]):
         self._count += 1
         return "held"
 
-    def release(self, watermark_ms: int | None) -> list[Tick[Item]]:
-        """The ticks that are over, oldest first."""
-        limit = self._limit(watermark_ms)
+    def release(self, watermark_ms: int | None, passed: bool = True) -> list[Tick[Item]]:
+        """The ticks that are over, oldest first. With `passed` False the watermark alone releases: for a caller who
+        knows that lanes are still to come which have not been heard of yet."""
+        limit = self._limit(watermark_ms) if passed else float("-inf") if watermark_ms is None else watermark_ms
         out: list[Tick[Item]] = []
         for tick_ms in sorted(self._held):
             if tick_ms > limit and self._count <= self._capacity:

@@ -132,6 +132,27 @@ READING_RULES: dict[str, ReadingRule] = {
 }
 
 
+_WATCHED = {
+    "hardware_thermal_share": THROTTLED_SHARE,
+    "software_thermal_share": THROTTLED_SHARE,
+    "power_brake_share": THROTTLED_SHARE,
+    "remap_failed": 0.0,
+    "recovery_action": 0.0,
+}
+_WATCHED_AT = np.array([RAW_AT[name] for name in _WATCHED])
+_WATCHED_LIMITS = np.array(list(_WATCHED.values()), dtype=np.float32)
+
+
+def nothing_to_see(tick: Deviation) -> bool:
+    """Whether no rule can hold for any row: the usual case, told without asking each rule."""
+    return not (
+        (tick.raw[:, _WATCHED_AT] > _WATCHED_LIMITS).any()
+        or _bits(tick, THERMAL_BITS | POWER_BRAKE_BIT).any()
+        or (tick.grown > 0).any()
+        or tick.absent.any()
+    )
+
+
 def observations(tick: Deviation, rule: ReadingRule, holds: Mask) -> list[bool | None]:
     """Per row whether the rule holds; None where nothing was read to judge it by."""
     read = ~np.isnan(tick.raw[:, [RAW_AT[name] for name in rule.columns]])

@@ -5,13 +5,10 @@ scikit-learn's own scoring costs 3 ms a call however few rows it gets. Here ever
 rounded down from scikit-learn's float64, which decides every float32 value alike. A row with a NaN has no score (NaN).
 """
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from detectors.compile import compiled
 
 DEPTH = 8
 """Levels of a tree: scikit-learn grows to log2(256) with its default 256 samples per tree."""
@@ -30,22 +27,11 @@ def depths(rows: Float32, feature: NDArray[np.uint8], threshold: Float32, leaf: 
     """Mean path length of each row over the trees: `rows` (n, features), `feature` and `threshold` (trees, INNER),
     `leaf` (trees, LEAVES) holding depth plus the expected rest."""
     out = np.empty(len(rows), dtype=np.float64)
-    _compiled()(np.ascontiguousarray(rows, dtype=np.float32), feature, threshold, leaf, out)
+    _walk(np.ascontiguousarray(rows, dtype=np.float32), feature, threshold, leaf, out)
     return out
 
 
-@cache
-def _compiled() -> Callable[..., None]:
-    """The machine code, made at the first call and cached on disk where some folder allows it (a read-only install
-    with a read-only home does not: then it is made in memory at each start)."""
-    try:
-        compiled: Any = numba.njit(cache=True, nogil=True)(_walk)
-    except RuntimeError:
-        compiled = numba.njit(nogil=True)(_walk)
-    walk: Callable[..., None] = compiled
-    return walk
-
-
+@compiled
 def _walk(
     rows: Float32, feature: NDArray[np.uint8], threshold: Float32, leaf: Float32, out: Float64
 ) -> None:  # pragma: no cover - compiled

@@ -39,7 +39,7 @@ def test_is_robust_against_outliers() -> None:
     np.testing.assert_allclose(baseline.centre(ZERO)[0], [700, 60], rtol=0.02)
     usual = np.array([[700 + 5 * 20, 60 + 5 * 1.5]], dtype=np.float32)
     assert (np.abs(baseline.centre(ZERO)[0] - [700, 60]) < [5, 0.5]).all()
-    assert (baseline.deviations(usual * 10, ZERO)[0] > 2).all()
+    assert (baseline.compare(usual * 10, ZERO)[0][0] > 2).all()
 
 
 def test_a_rare_mode_that_comes_and_goes_is_usual() -> None:
@@ -48,7 +48,7 @@ def test_a_rare_mode_that_comes_and_goes_is_usual() -> None:
     values = noise(12, 3600, 0.2)
     values[np.arange(3600) % 24 < 3, 0] = 430.0
     feed(baseline, values)
-    z = baseline.deviations(np.array([[430, 80]], dtype=np.float32), ZERO)[0]
+    z = baseline.compare(np.array([[430, 80]], dtype=np.float32), ZERO)[0][0]
     assert -3 < z[0] < -1.5
     assert z[1] > 15
 
@@ -57,7 +57,7 @@ def test_is_slow_a_fault_of_ten_minutes_is_not_unlearned() -> None:
     baseline = Baseline(COLUMNS, 1)
     feed(baseline, noise(3, 4000))
     feed(baseline, noise(4, 600) + np.array([-200.0, 20.0]))
-    z = baseline.deviations(np.array([[500, 80]], dtype=np.float32), ZERO)[0]
+    z = baseline.compare(np.array([[500, 80]], dtype=np.float32), ZERO)[0][0]
     assert z[0] < -4
     assert z[1] > 4
 
@@ -73,9 +73,9 @@ def test_frozen_where_not_usual() -> None:
 def test_judges_nothing_before_the_warm_up() -> None:
     baseline = Baseline(COLUMNS, 1)
     feed(baseline, noise(7, WARM_UP_TICKS - 1))
-    assert np.isnan(baseline.deviations(np.array([[0, 0]], dtype=np.float32), ZERO)).all()
+    assert np.isnan(baseline.compare(np.array([[0, 0]], dtype=np.float32), ZERO)[0]).all()
     feed(baseline, noise(8, 1))
-    assert not np.isnan(baseline.deviations(np.array([[0, 0]], dtype=np.float32), ZERO)).any()
+    assert not np.isnan(baseline.compare(np.array([[0, 0]], dtype=np.float32), ZERO)[0]).any()
 
 
 def test_states_do_not_share_what_they_learn() -> None:
@@ -91,7 +91,7 @@ def test_a_constant_has_the_floor_of_its_unit_as_spread() -> None:
     baseline = Baseline(("sm_clock_mhz", "ecc_sbe_count"), 1)
     feed(baseline, np.tile([1900.0, 0.0], (200, 1)))
     np.testing.assert_allclose(baseline.spread(ZERO)[0], [19.0, 1.0])
-    z = baseline.deviations(np.array([[1900, 0]], dtype=np.float32), ZERO)
+    z = baseline.compare(np.array([[1900, 0]], dtype=np.float32), ZERO)[0]
     assert (z == 0).all()
 
 
@@ -101,7 +101,7 @@ def test_missing_readings_teach_nothing() -> None:
     before = baseline.state()
     feed(baseline, np.full((50, 2), np.nan))
     assert baseline.state() == before
-    assert np.isnan(baseline.deviations(np.full((1, 2), np.nan, dtype=np.float32), ZERO)).all()
+    assert np.isnan(baseline.compare(np.full((1, 2), np.nan, dtype=np.float32), ZERO)[0]).all()
 
 
 def test_checkpoints_match_columns_by_name() -> None:

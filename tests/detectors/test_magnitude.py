@@ -1,7 +1,7 @@
 """Magnitude features: finite whatever comes, blind to the order and number of metrics."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -42,6 +42,7 @@ def test_the_strongest_are_named_most_first() -> None:
     assert strongest(z, ("a", "b", "c", "d")) == [("b", "d", "a"), ()]
 
 
+@settings(deadline=None)
 @given(
     arrays.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 9)), elements=st.floats(width=32)),
     st.randoms(use_true_random=False),

@@ -1,0 +1,32 @@
+"""Loops over numbers as machine code, made when they are first called."""
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def compiled(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """`function`, compiled by numba at its first call (and numba imported only then).
+
+    The machine code is cached on disk where some folder allows it; a read-only install with a read-only home does
+    not, and then it is made in memory at each start.
+    """
+
+    @cache
+    def machine() -> Any:
+        from numba import njit
+
+        try:
+            return njit(cache=True, nogil=True)(function)
+        except RuntimeError:
+            return njit(nogil=True)(function)
+
+    @wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        result: Result = machine()(*args, **kwargs)
+        return result
+
+    return call
