@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import faust
@@ -27,7 +28,7 @@ from streams.topics import changelog_topic
 PROCESS = "worker"
 
 UNREAD_S = 10.0
-"""A partition from which nothing came for so long after it was assigned had nothing left to read."""
+"""A partition that was never committed, and from which nothing came for so long, has nothing to read."""
 
 
 class _Assigned:
@@ -37,6 +38,7 @@ class _Assigned:
         self.partition, self.lane, self.since_s = partition, lane, since_s
         self.offsets = {topic: Offsets() for topic in topics}
         self.pump: asyncio.Task[None] | None = None
+        self.ahead: frozenset[str] = frozenset()
 
 
 class Agent:
@@ -103,6 +105,7 @@ class Agent:
         async with held.lane.turn:
             for step in self._decide(held.partition, message.value or b"", token):
                 await held.lane.put(step)
+        self._balance(message.partition, held)
 
     def _decide(self, partition: Partition, payload: bytes, token: Token) -> Sequence[Step]:
         try:
@@ -118,7 +121,8 @@ class Agent:
     async def tick(self) -> None:
         """Let time pass for partitions all of whose events are taken; call about once a second."""
         for number, held in list(self._assigned.items()):
-            if self._waiting(number):
+            self._balance(number, held)
+            if any(self._waiting(number, topic) for topic in self.topics):
                 continue
             async with held.lane.turn:
                 for step in held.partition.tick():
@@ -186,6 +190,7 @@ class Agent:
             self._event_time,
             self._places,
             self._detector_failed,
+            partial(self._waiting, number),
             int(self._settings.checkpoint_s * 1000),
         )
         partition = self._open(number, read(self._stored.get(number, {}).items()), around)
@@ -201,17 +206,27 @@ class Agent:
         except Exception as error:
             self._fail(error)
 
-    def _waiting(self, number: int) -> bool:
-        """Whether events of this partition are on their way that time must not overtake."""
-        consumer = self._app.consumer
-        held = self._assigned[number]
-        for topic, offsets in held.offsets.items():
-            end = consumer.highwater(TP(topic, number))
-            if end is None or (offsets.newest is not None and offsets.newest + 1 < end):
-                return True
-            if offsets.newest is None and self._clock.monotonic() - held.since_s < UNREAD_S:
-                return True
-        return False
+    def _waiting(self, number: int, topic: str) -> bool:
+        """Whether events of this topic partition are on their way, as far as the last fetch told."""
+        held = self._assigned.get(number)
+        if held is None:
+            return False
+        tp, newest = TP(topic, number), held.offsets[topic].newest
+        end = self._app.consumer.highwater(tp)
+        begin = newest + 1 if newest is not None else committed_offset(self._app, tp)
+        if end is not None and begin is not None:
+            return begin < end
+        return end != 0 and self._clock.monotonic() - held.since_s < UNREAD_S
+
+    def _balance(self, number: int, held: _Assigned) -> None:
+        """Fetch no more of a topic that is ahead. As Faust itself does for a stream whose queue is full: to pause the
+        partition would lose what is fetched already."""
+        ahead = held.partition.ahead()
+        for topic in ahead:
+            self._app.consumer.on_buffer_full(TP(topic, number))
+        for topic in held.ahead.difference(ahead):
+            self._app.consumer.on_buffer_drop(TP(topic, number))
+        held.ahead = frozenset(ahead)
 
     def _lost(self, message: Any, count: int) -> None:
         """Events were deleted before they were read."""

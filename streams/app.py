@@ -11,6 +11,9 @@ from faust.types.auth import CredentialsT
 
 from runtime.kafka import MAX_MESSAGE_BYTES, session_s, tls
 from streams.settings import WorkerSettings, instance
+from streams.transport import Transport
+
+LINGER_S, EMBEDDED_LINGER_S = 0.02, 0.2
 
 FETCH_BYTES = 256 << 10
 """Of one partition at a time: what was fetched is handed out before anything else is, so a backlog of frames would keep
@@ -20,6 +23,9 @@ the collectives waiting. A larger message comes all the same, alone."""
 class _App(faust.App):
     async def on_first_start(self) -> None:
         """Faust makes folders for tables here; ours are in memory."""
+
+    def _new_transport(self) -> Transport:
+        return Transport(self.conf.broker_consumer, self)
 
 
 def create_app(settings: WorkerSettings) -> faust.App:
@@ -39,8 +45,10 @@ def create_app(settings: WorkerSettings) -> faust.App:
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=FETCH_BYTES,
         producer_compression_type="lz4",
-        # What one turn of the loop sends goes out together: fewer requests and better compression for 20 ms of delay.
-        producer_linger=0.02,
+        # What is sent at about the same time goes out together: fewer requests, better compression. The embedded
+        # broker gives its readers one batch of a partition at a time, so there the batches are larger.
+        producer_linger=EMBEDDED_LINGER_S if settings.broker_embedded else LINGER_S,
+        producer_max_batch_size=256 << 10,
         producer_max_request_size=MAX_MESSAGE_BYTES + 1000,
         producer_request_timeout=60.0,
         # The assignor tells workers apart by this address; nothing listens there.

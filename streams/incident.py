@@ -1,7 +1,7 @@
 """streams.incident: findings of all detectors become one incident a fault."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -71,6 +71,9 @@ class IncidentPartition:
     def tick(self) -> Sequence[Step]:
         now = {key: self._around.event_time.now_ms(key.cluster) for key in self._books}
         return [step for key, ms in now.items() if ms is not None for step in self._grow_old(key, ms - SETTLE_MS)]
+
+    def ahead(self) -> Collection[str]:
+        return ()
 
     def close(self) -> None: ...
 

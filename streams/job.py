@@ -1,15 +1,14 @@
 """streams.job: collectives, steps and features of a job's ranks become findings, tick by tick.
 
-Records of different nodes arrive in any order. A tick is held until all nodes of its job have passed it, or the
-partition's watermark has; then it is judged in one order, so a replay gives the same answers. Its events are finished
+Records of different nodes and topics arrive in any order. A tick is held until all nodes of its job have passed it, or
+the partition's time has; then it is judged in one order, so a replay gives the same answers. Its events are finished
 together with the note that it was judged: after a restart a tick comes again whole or not at all.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from detectors.ordering import Tick, TickOrder
-from detectors.watermark import Standing, Watermark
 from schemas import CollectiveFrame, Features, Finding, Record, StepFrame
 from schemas.topics import HOUR_MS, JOB_TOPICS
 from streams.acknowledge import Token
@@ -17,6 +16,7 @@ from streams.keyed import Detector, Detectors
 from streams.lane import Step, Write
 from streams.partition import Surroundings
 from streams.state import Key, Saved, States
+from streams.times import TopicTimes
 
 TOPICS = JOB_TOPICS
 
@@ -28,10 +28,6 @@ CAPACITY = 20_000
 
 LEFT_MS = 30_000
 """A tick so far behind the cluster's nodes, with no event waiting, gets no more records."""
-
-LEFT_ROUNDS, LEFT_RECORDS = 10, 50
-"""How many records, per known node and at least, must come from others before a node counts as gone. With three topics
-a second that is 4 s or more, so one that comes back was not missed."""
 
 JobRecord = CollectiveFrame | StepFrame | Features
 
@@ -48,7 +44,7 @@ class _Held(NamedTuple):
 
 
 class JobPartition:
-    """Every job has a detector and an order of ticks; the jobs of a cluster share a watermark."""
+    """Every job has a detector and an order of ticks; the jobs of a cluster share a time."""
 
     def __init__(
         self, number: int, saved: Mapping[Key, Saved], around: Surroundings, make: Callable[[Key], Job]
@@ -68,15 +64,15 @@ class JobPartition:
         if not isinstance(record, JobRecord) or not record.job:
             return (Step((token,)),)
         fleet = self._fleet(record.cluster)
-        before_ms = fleet.watermark.value_ms
-        if fleet.hear(record) == "clock_wrong":
+        steps: list[Step] = []
+        if fleet.time.hear(record) == "clock_wrong":
             self._around.counters.add("dropped", 1, "clock_wrong")
             fleet.tokens.append(token)
-            steps: list[Step] = []
         else:
-            steps = self._hold(fleet, record, token)
-        now_ms = fleet.watermark.value_ms
-        if now_ms is not None and now_ms != before_ms:
+            steps += self._hold(fleet, record, token)
+        before_ms, now_ms = fleet.now_ms, fleet.time.now_ms(self._around.unread)
+        if now_ms is not None and (before_ms is None or now_ms > before_ms):
+            fleet.now_ms = now_ms
             steps += self._pass(fleet, record.cluster, now_ms)
         elif fleet.judged and max(fleet.judged.values()) > fleet.finished_ms:
             steps.append(self._finish(fleet, record.cluster))
@@ -91,6 +87,9 @@ class JobPartition:
                 steps += self._pass(fleet, cluster, now_ms - LEFT_MS)
         return steps
 
+    def ahead(self) -> Collection[str]:
+        return {topic for fleet in self._fleets.values() for topic in fleet.time.ahead(self._around.unread)}
+
     def close(self) -> None: ...
 
     def _fleet(self, cluster: str) -> "_Fleet":
@@ -104,13 +103,14 @@ class JobPartition:
             record.ts_ms, record.node, record.run_id, record.seq, _Held(record, token), lane=token.topic
         )
         if disposition == "held":
-            return self._release(fleet, Key(record.cluster, record.job), fleet.watermark.value_ms)
+            return self._release(fleet, Key(record.cluster, record.job), fleet.now_ms)
         self._around.counters.add("dropped", 1, disposition)
         fleet.tokens.append(token)
         return []
 
-    def _release(self, fleet: "_Fleet", key: Key, watermark_ms: int | None) -> list[Step]:
-        return [self._judge(fleet, key, tick) for tick in fleet.orders[key.name].release(watermark_ms)]
+    def _release(self, fleet: "_Fleet", key: Key, now_ms: int | None) -> list[Step]:
+        behind = any(map(self._around.unread, TOPICS))
+        return [self._judge(fleet, key, tick) for tick in fleet.orders[key.name].release(now_ms, passed=not behind)]
 
     def _judge(self, fleet: "_Fleet", key: Key, tick: Tick[_Held]) -> Step:
         fleet.tokens += [held.token for held in tick.items]
@@ -128,8 +128,8 @@ class JobPartition:
         steps.append(self._finish(fleet, cluster))
         key = Key(cluster, "")
         if self._states.due(key, now_ms):
-            # After the notes of what was judged: a stored watermark ahead of them would cut ticks that come again.
-            writes = self._states.write(key, "learning", {"watermark": fleet.watermark.state()}, now_ms)
+            # After the notes of what was judged: a stored time ahead of them would cut ticks that come again.
+            writes = self._states.write(key, "learning", fleet.time.state(), now_ms)
             writes += self._jobs.forget_before(now_ms - FORGET_MS)
             fleet.forget_before(now_ms - FORGET_MS)
             steps.append(Step(state=writes))
@@ -148,40 +148,24 @@ class JobPartition:
 
 
 class _Fleet:
-    """The jobs of one cluster in one partition: their common watermark, and for each the order of its ticks.
+    """The jobs of one cluster in one partition: their common time, and for each the order of its ticks.
 
     `tokens` are events whose ticks are judged, `judged` the newest such tick of jobs, until both are finished.
     """
 
     def __init__(self) -> None:
-        self.watermark = Watermark()
+        self.time = TopicTimes(TOPICS)
+        self.now_ms: int | None = None
         self.orders: dict[str, TickOrder[_Held]] = {}
         self.tokens: list[Token] = []
         self.judged: dict[str, int] = {}
         self.finished_ms = 0
-        self._records = 0
-        self._look_at = 0
-        self._heard: dict[str, int] = {}
 
     def restore(self, job: str, saved: Saved) -> None:
-        if "watermark" in saved.of("learning") and not job:
-            self.watermark.restore(saved.of("learning")["watermark"])
-        if "judged" in saved.of("position"):
+        if not job:
+            self.time.restore(saved.of("learning"))
+        elif "judged" in saved.of("position"):
             self.orders[job] = TickOrder(released_ms=int(saved.of("position")["judged"]), capacity=CAPACITY)
-
-    def hear(self, record: JobRecord) -> Standing:
-        """Take one record's time. Nodes leave with their jobs: one not heard of while all others spoke about ten times
-        has no vote any more, or its last tick would hold up, or even put in the wrong, all that come after."""
-        standing = self.watermark.observe(record.node, record.ts_ms)
-        self._records += 1
-        self._heard[record.node] = self._records
-        if self._records >= self._look_at:
-            nodes = self.watermark.nodes
-            self._look_at = self._records + len(nodes)
-            quiet = self._records - LEFT_ROUNDS * len(nodes) - LEFT_RECORDS
-            for node in [name for name, clock in nodes.items() if clock.votes and self._heard.get(name, 0) < quiet]:
-                self.watermark.mute(node)
-        return standing
 
     def order(self, job: str) -> TickOrder[_Held]:
         if job not in self.orders:
@@ -192,5 +176,4 @@ class _Fleet:
         for job, order in list(self.orders.items()):
             if order.released_ms is not None and order.released_ms < ts_ms:
                 del self.orders[job]
-        for node in self.watermark.forget():
-            self._heard.pop(node, None)
+        self.time.forget()

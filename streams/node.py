@@ -1,6 +1,6 @@
 """streams.node: what a node measured, and what happened on it, become features and findings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from detectors.silence import SilenceDetector
@@ -65,6 +65,9 @@ class NodePartition:
         return (step._replace(state=(*step.state, *writes), findings=(*step.findings, *findings)),)
 
     def tick(self) -> Sequence[Step]:
+        return ()
+
+    def ahead(self) -> Collection[str]:
         return ()
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """What an agent does with the events of one partition: the seam between Faust and the detectors."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from runtime.health import Counters
@@ -39,13 +39,14 @@ class Surroundings(NamedTuple):
     """What a partition gets from its worker.
 
     `places` are those of all nodes, whoever has their partitions; `letter` makes the dead letter of an event from
-    reason and detail.
+    reason and detail; `unread` says whether a topic of this partition has events that were not taken yet.
     """
 
     counters: Counters
     event_time: EventTime
     places: Places
     letter: Callable[[Token, Record, str, str], DeadLetter]
+    unread: Callable[[str], bool]
     checkpoint_ms: int
 
 
@@ -63,6 +64,9 @@ class Partition(Protocol):
 
     def tick(self) -> Sequence[Step]:
         """What follows from event time alone; called about once a second while no event waits to be taken."""
+
+    def ahead(self) -> Collection[str]:
+        """Topics that have come too far ahead of the others: no more of them is fetched for now."""
 
     def close(self) -> None:
         """The partition is not this worker's any longer."""

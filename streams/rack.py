@@ -1,6 +1,6 @@
 """streams.rack: what the cooling and power of a rack measured becomes findings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from schemas import Finding, RackFrame, Record
@@ -51,6 +51,9 @@ class RackPartition:
         return (Step((token,), (), writes, findings),)
 
     def tick(self) -> Sequence[Step]:
+        return ()
+
+    def ahead(self) -> Collection[str]:
         return ()
 
     def close(self) -> None: ...

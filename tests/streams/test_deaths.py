@@ -77,6 +77,7 @@ def test_state_is_restored_before_events(kafka_stage: Stage) -> None:
 def test_sigterm_stops_within_seconds_and_commits(kafka_stage: Stage) -> None:
     stage = kafka_stage
     before = stage.committed()["node-frames"]
+    stage.settings = msgspec.structs.replace(stage.settings, checkpoint_s=60.0)
     process = stage.process()
     stage.feed(*(frame(stage, "n1", tick) for tick in range(300)))
     stage.until(Features, lambda seen: len(seen) >= 20)

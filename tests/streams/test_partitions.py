@@ -8,7 +8,18 @@ from stream_stage import START_MS
 
 from runtime.deadletters import dead_letter
 from runtime.health import Counters
-from schemas import Baselines, DeadLetter, Features, Finding, Incident, Inventory, NodeFrame, Record, StepFrame
+from schemas import (
+    Baselines,
+    CollectiveFrame,
+    DeadLetter,
+    Features,
+    Finding,
+    Incident,
+    Inventory,
+    NodeFrame,
+    Record,
+    StepFrame,
+)
 from schemas.codec import encode
 from schemas.matrix import Matrix
 from schemas.topics import HOUR_MS
@@ -28,13 +39,14 @@ class Table:
     def __init__(self, open_partition: Open) -> None:
         self.counters, self.event_time, self.places = Counters(), EventTime(), Places()
         self.stored: dict[bytes, bytes] = {}
+        self.unread: set[str] = set()
         self.offsets: dict[str, Offsets] = {}
         self.steps: list[Step] = []
         self._open = open_partition
         self.restart()
 
     def restart(self) -> None:
-        around = Surroundings(self.counters, self.event_time, self.places, self._letter, 5000)
+        around = Surroundings(self.counters, self.event_time, self.places, self._letter, self.unread.__contains__, 5000)
         self.partition = self._open(3, read(self.stored.items()), around)
         self._keep([self.partition.restored()])
 
@@ -159,6 +171,41 @@ def test_a_node_whose_clock_is_wrong_holds_up_no_job() -> None:
         table.take(step_frame("j", "n4", tick + 90_000))
     assert table.counters.totals()["dropped{clock_wrong}"] == 40
     assert table.offsets["steps"].open < 20
+
+
+def collective_frame(job: str, node: str, tick: int) -> CollectiveFrame:
+    return CollectiveFrame(cluster="c", ts_ms=START_MS + 1000 * tick, node=node, run_id=1, seq=tick, job=job)
+
+
+def test_a_topic_that_runs_ahead_while_a_backlog_is_read_makes_no_record_late() -> None:
+    table = Table(partial(JobPartition, make=StandInJob))
+    table.unread |= {"steps", "collectives"}
+    for tick in range(100):
+        for node in ("n1", "n2"):
+            table.take(step_frame("j", node, tick))
+    assert table.partition.ahead() == set(), "nothing is known yet of the others"
+    assert table.offsets["steps"].open == 200
+    for tick in range(60):
+        for node in ("n1", "n2"):
+            table.take(collective_frame("j", node, tick))
+    assert table.partition.ahead() == {"steps"}
+    for tick in range(60, 100):
+        for node in ("n1", "n2"):
+            table.take(collective_frame("j", node, tick))
+    assert table.partition.ahead() == set()
+    assert table.counters.totals() == {}
+    assert table.offsets["steps"].open < 20
+
+
+def test_a_topic_that_is_quiet_holds_up_nothing() -> None:
+    table = Table(partial(JobPartition, make=StandInJob))
+    for tick in range(100):
+        for node in ("n1", "n2"):
+            table.take(collective_frame("j", node, tick))
+            if tick < 20:
+                table.take(step_frame("j", node, tick))
+    assert table.offsets["collectives"].open < 10
+    assert table.partition.ahead() == set()
 
 
 def test_a_job_that_ended_does_not_hold_up_the_next_one_on_other_nodes() -> None:
