@@ -13,19 +13,19 @@ FETCH_WAIT_MS = 50
 """Twenty empty fetches a second and worker cost next to nothing."""
 
 
-class _Thread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust has no types here
+class _Thread(aiokafka.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS
         return consumer
 
 
-class _Consumer(aiokafka.Consumer):  # type: ignore[misc]
+class _Consumer(aiokafka.Consumer):
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
 
 
-class Transport(aiokafka.Transport):  # type: ignore[misc]
+class Transport(aiokafka.Transport):
     """`faust.App.transport` for our apps."""
 
     Consumer: ClassVar[type[Any]] = _Consumer
