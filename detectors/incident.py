@@ -117,7 +117,7 @@ class IncidentBook:
             held = self._held[id_]
             if finding.revision <= held.findings[finding.id].revision:
                 return said
-            held.findings[finding.id] = finding
+            held.findings[finding.id] = _grown(held.findings[finding.id], finding)
             return said + self._step(id_, held)
         known, _ = self._book.over.get(finding.id, (-1, 0))
         if finding.revision <= known or finding.state == "close":
@@ -239,6 +239,15 @@ class IncidentBook:
             return []
         held.last = incident
         return [incident]
+
+
+def _grown(before: Finding, now: Finding) -> Finding:
+    """A verdict's next word. Its last one, said when the trouble has faded, and one that no longer knows the cause do
+    not replace what was known when it was at its clearest."""
+    faded = now.state == "close" or (now.cause == "unknown" and before.cause != "unknown")
+    if not faded:
+        return now
+    return msgspec.structs.replace(before, ts_ms=now.ts_ms, revision=now.revision, state=now.state)
 
 
 def _seen(incident: Incident) -> tuple[object, ...]:

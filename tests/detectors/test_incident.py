@@ -309,3 +309,14 @@ def test_a_sure_rank_is_not_hidden_by_a_vague_word_on_its_node() -> None:
     steady = msgspec.structs.replace(vague, id="f-3", confidence=0.8)
     (incident,) = book.apply(steady)
     assert (incident.scope, incident.culprits) == ("node", (node,))
+
+
+def test_the_last_word_of_a_verdict_does_not_blur_what_was_known() -> None:
+    book = IncidentBook("c")
+    clear = {"cause": "gpu_degraded", "confidence": 0.9, "summary": "rank 6 holds up 15 ranks"}
+    book.apply(finding(**clear))
+    faded = {"cause": "unknown", "confidence": 0.4, "summary": "hardly anything"}
+    assert book.apply(finding(at=5_000, revision=1, state="change", **faded)) == []
+    (incident,) = book.apply(finding(at=9_000, revision=2, state="close", **faded))
+    assert (incident.state, incident.cause, incident.confidence) == ("recovering", "gpu_degraded", 0.9)
+    assert "rank 6 holds up" in incident.summary

@@ -15,7 +15,7 @@ from simulator.fleet import truth_of
 from simulator.settings import FleetSettings
 
 START_MS = 1_790_000_000_000
-ONSET_S, LASTS_S, TICKS = 50, 30, 145
+ONSET_S, LASTS_S, TICKS = 50, 30, 175
 FLEET: dict[str, Any] = {
     "racks": 2,
     "trays": 4,
@@ -119,8 +119,8 @@ def _assert_right(product: Product, outcome: Outcome) -> None:
     truth = truth_of(FleetSettings(**FLEET))
     (incident,) = outcome.incidents
     (culprit,) = incident.culprits
-    assert (culprit.rank, culprit.node, culprit.gpu) == (truth.rank, truth.node, truth.gpu)
-    assert (incident.cause, incident.cluster) == ("gpu_degraded", CLUSTER)
+    assert (culprit.rank, culprit.node, culprit.gpu) == (truth.rank, truth.node, truth.gpu), _history(product)
+    assert (incident.cause, incident.cluster) == ("gpu_degraded", CLUSTER), _history(product)
     assert 0 <= incident.detected_ms - (truth.onset_ms or 0) <= 10_000
     assert outcome.raw["gpu_samples"][1] == TICKS * GPUS
     assert int(product.one("SELECT count() FROM gpu_scores FINAL")) == _scores(product) == TICKS * GPUS
@@ -128,3 +128,13 @@ def _assert_right(product: Product, outcome: Outcome) -> None:
     assert product.receiver.opened == [incident.id]
     assert product.receiver.closed == [incident.id]
     assert product.receiver.refused == []
+
+
+def _history(product: Product) -> str:
+    """Every word said of the fault, for whoever reads a failure."""
+    said = product.client.query(
+        "SELECT (toUnixTimestamp64Milli(ts) - {start:Int64}) / 1000, detector, state, scope, cause, confidence, summary,"
+        " evidence.text FROM findings FINAL WHERE state != 'heartbeat' ORDER BY ts, revision",
+        parameters={"start": START_MS},
+    ).result_rows
+    return "\n".join(" ".join(str(value) for value in row) for row in said)
