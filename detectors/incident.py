@@ -30,6 +30,9 @@ RECOVER_MS = 30_000
 UNHEARD_MS = 600_000
 """An open verdict without a heartbeat for ten minutes (60 missed ones) has lost its detector and counts as closed."""
 
+FADED = 0.25
+"""A verdict whose score (the delay it causes) fell to a quarter speaks of an end, not of another cause."""
+
 KEPT_MS = 3_600_000
 """How long the findings of an incident that is over are remembered, so that a late repeat opens nothing."""
 
@@ -242,9 +245,10 @@ class IncidentBook:
 
 
 def _grown(before: Finding, now: Finding) -> Finding:
-    """A verdict's next word. Its last one, said when the trouble has faded, and one that no longer knows the cause do
-    not replace what was known when it was at its clearest."""
+    """A verdict's next word. Its last one, one that no longer knows the cause, and one said when most of the trouble
+    is over do not replace what was known when it was at its clearest."""
     faded = now.state == "close" or (now.cause == "unknown" and before.cause != "unknown")
+    faded = faded or now.score < before.score * FADED
     if not faded:
         return now
     return msgspec.structs.replace(before, ts_ms=now.ts_ms, revision=now.revision, state=now.state)
