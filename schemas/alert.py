@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from schemas.record import Name, Natural, Record, TimeMs
+from schemas.record import Name, Natural, Record
 
 
 class Model(Record, frozen=True, kw_only=True, tag="model"):

@@ -133,8 +133,8 @@ def _assert_right(product: Product, outcome: Outcome) -> None:
 def _history(product: Product) -> str:
     """Every word said of the fault, for whoever reads a failure."""
     said = product.client.query(
-        "SELECT (toUnixTimestamp64Milli(ts) - {start:Int64}) / 1000, detector, state, scope, cause, confidence, summary,"
-        " evidence.text FROM findings FINAL WHERE state != 'heartbeat' ORDER BY ts, revision",
+        "SELECT (toUnixTimestamp64Milli(ts) - {start:Int64}) / 1000, detector, state, scope, cause, confidence,"
+        " summary, evidence.text FROM findings FINAL WHERE state != 'heartbeat' ORDER BY ts, revision",
         parameters={"start": START_MS},
     ).result_rows
     return "\n".join(" ".join(str(value) for value in row) for row in said)
