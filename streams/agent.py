@@ -60,12 +60,13 @@ class Agent:
         event_time: EventTime,
         places: Places,
         send: Send,
+        send_now: Send,
         fail: Callable[[BaseException], None],
     ) -> None:
         self.topics = tuple(topics)
         self._app, self._open, self._settings = app, open_partition, settings
         self._clock, self._counters, self._event_time, self._places = clock, counters, event_time, places
-        self._send, self._fail = send, fail
+        self._send, self._send_now, self._fail = send, send_now, fail
         self._changelog = changelog_topic(name, settings.group)
         self._brake = Brake()
         self._assigned: dict[int, _Assigned] = {}
@@ -194,7 +195,7 @@ class Agent:
             int(self._settings.checkpoint_s * 1000),
         )
         partition = self._open(number, read(self._stored.get(number, {}).items()), around)
-        lane = Lane(number, self._changelog, self._send)
+        lane = Lane(number, self._changelog, self._send, self._send_now)
         held = self._assigned[number] = _Assigned(partition, lane, self.topics, self._clock.monotonic())
         held.pump = asyncio.create_task(self._pump(lane))
         async with lane.turn:

@@ -86,15 +86,32 @@ def committed_offset(app: faust.App, partition: TP) -> int | None:
     return found
 
 
+def urgent_producer(settings: WorkerSettings) -> aiokafka.AIOKafkaProducer:
+    """A producer that waits for nothing to send along: state and findings hold up what comes after them."""
+    return aiokafka.AIOKafkaProducer(
+        **_client(settings, "urgent"),
+        acks="all",
+        compression_type="lz4",
+        max_request_size=MAX_MESSAGE_BYTES + 1000,
+        request_timeout_ms=60_000,
+    )
+
+
 def reader(settings: WorkerSettings, topic: str) -> aiokafka.AIOKafkaConsumer:
     """A consumer without a group that reads all of `topic` from its start."""
     return aiokafka.AIOKafkaConsumer(
         topic,
-        bootstrap_servers=[host.strip() for host in settings.broker.split(",")],
-        client_id=f"{instance(settings)}-{topic}",
+        **_client(settings, topic),
         auto_offset_reset="earliest",
-        **credentials_to_aiokafka_auth(_credentials(settings)),
     )
+
+
+def _client(settings: WorkerSettings, purpose: str) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": [host.strip() for host in settings.broker.split(",")],
+        "client_id": f"{instance(settings)}-{purpose}",
+        **credentials_to_aiokafka_auth(_credentials(settings)),
+    }
 
 
 def _credentials(settings: WorkerSettings) -> CredentialsT | None:

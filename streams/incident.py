@@ -9,9 +9,9 @@ import msgspec
 from schemas import Finding, Incident, Inventory, Record
 from schemas.codec import decode, encode
 from streams.acknowledge import Token
-from streams.lane import Step, Write
+from streams.lane import Key, Step, Write
 from streams.partition import Surroundings
-from streams.state import Key, Saved, States
+from streams.state import Saved, States
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,8 @@ class IncidentPartition:
         except Exception as error:
             self._failed(key, f"finding {record.id} left out")
             return (Step((token,), (self._around.letter(token, record, "detector_failed", repr(error)),)),)
-        return (Step((token,), (), self._store(key, incidents, now_ms), incidents),)
+        said_by = (key,) if incidents else ()
+        return (Step((token,), (), self._store(key, incidents, now_ms), incidents, said_by),)
 
     def tick(self) -> Sequence[Step]:
         now = {key: self._around.event_time.now_ms(key.cluster) for key in self._books}
@@ -86,7 +87,7 @@ class IncidentPartition:
         except Exception:
             self._failed(key, "time could not pass")
             return ()
-        return (Step(state=self._store(key, incidents, now_ms), findings=incidents),) if incidents else ()
+        return (Step((), (), self._store(key, incidents, now_ms), incidents, (key,)),) if incidents else ()
 
     def _place(self, key: Key) -> None:
         """Tell the book where nodes are, when that has changed."""

@@ -13,9 +13,9 @@ from schemas import CollectiveFrame, Features, Finding, Record, StepFrame
 from schemas.topics import HOUR_MS, JOB_TOPICS
 from streams.acknowledge import Token
 from streams.keyed import Detector, Detectors
-from streams.lane import Step, Write
+from streams.lane import Key, Step, Write
 from streams.partition import Surroundings
-from streams.state import Key, Saved, States
+from streams.state import Saved, States
 from streams.times import TopicTimes
 
 TOPICS = JOB_TOPICS
@@ -117,10 +117,11 @@ class JobPartition:
         fleet.judged[key.name] = tick.tick_ms
         try:
             findings = self._jobs.of(key, tick.tick_ms).update(tick.tick_ms, [held.record for held in tick.items])
-            return Step((), (), self._jobs.writes(key, tick.tick_ms, bool(findings)), findings)
+            writes = self._jobs.writes(key, tick.tick_ms, bool(findings))
+            return Step((), (), writes, findings, (key,) if findings else ())
         except Exception as error:
             letters = [self._around.letter(h.token, h.record, "detector_failed", repr(error)) for h in tick.items]
-            return Step((), letters, self._jobs.failed(key, error))
+            return Step((), letters, self._jobs.failed(key, error), (), (key,))
 
     def _pass(self, fleet: "_Fleet", cluster: str, now_ms: int) -> list[Step]:
         """Time went on: judge what it has passed in every job, and now and then store what was learned of time."""

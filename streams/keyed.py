@@ -7,8 +7,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from runtime.health import Counters
 from runtime.log import Repeats
 from schemas import Finding
-from streams.lane import Write
-from streams.state import Key, Saved, States
+from streams.lane import Key, Write
+from streams.state import Saved, States
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from detectors.watermark import FORGET_MS, Watermark
 from schemas import Baselines, Event, Features, Finding, NodeFrame, Record
 from streams.acknowledge import Token
 from streams.keyed import Detector, Detectors
-from streams.lane import Step, Write
+from streams.lane import Key, Step, Write
 from streams.partition import Surroundings
-from streams.state import Key, Saved, States
+from streams.state import Saved, States
 
 TOPICS = ("node-frames", "events")
 
@@ -62,7 +62,13 @@ class NodePartition:
         if isinstance(record, Event):
             return (step,)
         writes, findings = self._watch(record, lag_s)
-        return (step._replace(state=(*step.state, *writes), findings=(*step.findings, *findings)),)
+        return (
+            step._replace(
+                state=(*step.state, *writes),
+                findings=(*step.findings, *findings),
+                said_by=(*step.said_by, Key(record.cluster, "")) if findings else step.said_by,
+            ),
+        )
 
     def tick(self) -> Sequence[Step]:
         return ()
@@ -87,8 +93,8 @@ class NodePartition:
             writes = self._nodes.writes(key, record.ts_ms, bool(findings))
         except Exception as error:
             letter = self._around.letter(token, record, "detector_failed", repr(error))
-            return Step((token,), (letter,), self._nodes.failed(key, error))
-        return Step((token,), outputs, writes, findings)
+            return Step((token,), (letter,), self._nodes.failed(key, error), (), (key,))
+        return Step((token,), outputs, writes, findings, (key,) if findings else ())
 
     def _watch(self, record: NodeFrame, lag_s: float) -> tuple[tuple[Write, ...], tuple[Finding, ...]]:
         """Who is silent; the frames alone tell, events come when they come."""

@@ -6,9 +6,9 @@ from typing import NamedTuple, Protocol
 from runtime.health import Counters
 from schemas import DeadLetter, Record
 from streams.acknowledge import Token
-from streams.lane import Step
+from streams.lane import Key, Step
 from streams.places import Places
-from streams.state import Key, Saved
+from streams.state import Saved
 
 
 class EventTime:

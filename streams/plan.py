@@ -13,7 +13,7 @@ from detectors.node import NodeDetector
 from detectors.rack import RackDetector
 from runtime.errors import UserError
 from streams import incident, job, node, rack
-from streams.state import Key
+from streams.lane import Key
 from streams.worker import Plan
 
 MODEL = "fleet.forest"

@@ -6,9 +6,9 @@ from typing import Protocol
 from schemas import Finding, RackFrame, Record
 from streams.acknowledge import Token
 from streams.keyed import Detector, Detectors
-from streams.lane import Step
+from streams.lane import Key, Step
 from streams.partition import Surroundings
-from streams.state import Key, Saved, States
+from streams.state import Saved, States
 
 TOPICS = ("rack-frames",)
 
@@ -47,8 +47,8 @@ class RackPartition:
             writes = self._racks.writes(key, record.ts_ms, bool(findings))
         except Exception as error:
             letter = self._around.letter(token, record, "detector_failed", repr(error))
-            return (Step((token,), (letter,), self._racks.failed(key, error)),)
-        return (Step((token,), (), writes, findings),)
+            return (Step((token,), (letter,), self._racks.failed(key, error), (), (key,)),)
+        return (Step((token,), (), writes, findings, (key,) if findings else ()),)
 
     def tick(self) -> Sequence[Step]:
         return ()

@@ -73,6 +73,7 @@ def check_topics(settings: WorkerSettings, plan: Plan) -> None:
 async def _serve(settings: WorkerSettings, stop: threading.Event, plan: Plan, clock: Clock, counters: Counters) -> None:
     app = create_app(settings)
     worker = Worker(app, plan, settings, clock, counters)
+    await worker.start()
     starting = asyncio.create_task(app.start())
     give_up_s = clock.monotonic() + READY_S
     while not (stop.is_set() or worker.failure or app.should_stop or (starting.done() and starting.exception())):
@@ -82,6 +83,7 @@ async def _serve(settings: WorkerSettings, stop: threading.Event, plan: Plan, cl
     try:
         async with asyncio.timeout(STOP_S):
             await app.stop()
+            await worker.stop()
     except TimeoutError:
         log.warning("the worker did not stop in order within %g s", STOP_S)
     if not starting.done():

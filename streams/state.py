@@ -6,12 +6,12 @@ time, at a moment of its own for every key. The bytes are the detector's; this m
 
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 from runtime.errors import UserError
-from streams.lane import Write
+from streams.lane import Key, Write
 
 VERSION = 1
 LIMIT_BYTES = 512 * 1024
@@ -27,13 +27,6 @@ the records that a decision leads to, written ahead of it, so that a restart can
 
 class StateTooLarge(Exception):
     """A piece above LIMIT_BYTES: its detector must split it."""
-
-
-class Key(NamedTuple):
-    """What a piece belongs to."""
-
-    cluster: str
-    name: str
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):

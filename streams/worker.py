@@ -13,7 +13,7 @@ from runtime.health import Counters, HealthReporter
 from schemas import Inventory
 from schemas.codec import encode
 from streams.agent import PROCESS, Agent
-from streams.app import commit, reader
+from streams.app import commit, reader, urgent_producer
 from streams.partition import EventTime, Open
 from streams.places import Places
 from streams.settings import WorkerSettings, instance
@@ -36,12 +36,13 @@ Plan = Mapping[str, tuple[Sequence[str], Open]]
 
 
 class Worker:
-    """Runs the agents of `plan` inside `app`; start and stop the app to start and stop all of it."""
+    """Runs the agents of `plan` inside `app`."""
 
     def __init__(self, app: faust.App, plan: Plan, settings: WorkerSettings, clock: Clock, counters: Counters) -> None:
         self._app, self._settings, self._clock, self.counters = app, settings, clock, counters
         self._committed: dict[TP, int] = {}
         self.failure: BaseException | None = None
+        self._urgent = urgent_producer(settings)
         event_time, self._places = EventTime(), Places()
         self.agents = {
             name: Agent(
@@ -55,6 +56,7 @@ class Worker:
                 event_time=event_time,
                 places=self._places,
                 send=self._send,
+                send_now=self._send_now,
                 fail=self.fail,
             )
             for name, (topics, open_partition) in plan.items()
@@ -66,6 +68,14 @@ class Worker:
         app.timer(_commit_interval_s(settings))(self._commit_in_turn)
         app.timer(1.0)(self._tick)
         app.timer(settings.health_interval_s)(self._report)
+
+    async def start(self) -> None:
+        """Before the app starts."""
+        await self._urgent.start()
+
+    async def stop(self) -> None:
+        """After the app has stopped."""
+        await self._urgent.stop()
 
     def fail(self, error: BaseException) -> None:
         """The process must end: what is not finished comes again after the restart, never in a worker that goes on."""
@@ -112,7 +122,12 @@ class Worker:
         await self._send(record.topic, record.key.encode(), encode(record), None)
 
     async def _send(self, topic: str, key: bytes, value: bytes | None, partition: int | None) -> Awaitable[object]:
-        future: Any = await self._app.producer.send(topic, key, value, partition, None, None)
+        return self._counted(await self._app.producer.send(topic, key, value, partition, None, None))
+
+    async def _send_now(self, topic: str, key: bytes, value: bytes | None, partition: int | None) -> Awaitable[object]:
+        return self._counted(await self._urgent.send(topic, value, key, partition))
+
+    def _counted(self, future: Any) -> Awaitable[object]:
         future.add_done_callback(self._delivered)
         sent: Awaitable[object] = future
         return sent

@@ -11,7 +11,7 @@ from stand_in import StandInNode
 from stream_stage import Stage, frame
 
 from schemas import Features, Finding, Incident, NodeFrame
-from streams.state import Key
+from streams.lane import Key
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

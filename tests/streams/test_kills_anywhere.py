@@ -3,7 +3,7 @@
 The partitions are the real ones; broker, changelog and death are played here, one write at a time.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
@@ -20,7 +20,7 @@ from schemas.step import RankStep
 from streams.acknowledge import Offsets, Token
 from streams.incident import IncidentPartition
 from streams.job import JobPartition, JobRecord
-from streams.lane import Step
+from streams.lane import Step, together
 from streams.node import NodePartition
 from streams.partition import EventTime, Open, Surroundings
 from streams.places import Places
@@ -40,6 +40,7 @@ class World:
         self.topic: list[Record] = []
         self.committed: dict[str, int] = {}
         self.counters = Counters()
+        self._line: deque[Step] = deque()
         self.unread: Counter[str] = Counter()
         self._left: int | None = None
 
@@ -70,7 +71,8 @@ class World:
             5000,
         )
         partition = open_partition(0, read(self.changelog.items()), around)
-        self._finish(partition.restored())
+        self._line.clear()
+        self._put(partition.restored())
         offsets: dict[str, Offsets] = {}
         waiting = list(self._unread(events))
         self.unread = Counter(record.topic for _, record in waiting)
@@ -79,11 +81,13 @@ class World:
             held = offsets.setdefault(record.topic, Offsets())
             held.take(number)
             for step in partition.take(record, Token(held, record.topic, 0, number), 0.0):
-                self._finish(step)
+                self._put(step)
             if self.random.random() < 0.3:
                 for topic, one in offsets.items():
                     if one.committable is not None:
                         self.committed[topic] = one.committable
+        while self._line:
+            self._finish()
 
     def _unread(self, events: list[Record]) -> Iterator[tuple[int, Record]]:
         """The events not committed, each with its place among those of its topic."""
@@ -94,15 +98,21 @@ class World:
             if number >= self.committed.get(record.topic, 0):
                 yield number, record
 
-    def _finish(self, step: Step) -> None:
-        """What `streams.lane` does, one write after another."""
+    def _put(self, step: Step) -> None:
+        """What `streams.lane` does: outputs at once, the rest when it comes to it, as much at a time as it may."""
         for record in step.outputs:
             self.write(partial(self.topic.append, record))
-        for key, value in step.state:
+        self._line.append(step)
+        while self._line and self.random.random() < 0.5:
+            self._finish()
+
+    def _finish(self) -> None:
+        steps = [self._line.popleft() for _ in range(self.random.randint(1, together(self._line)))]
+        for key, value in (write for step in steps for write in step.state):
             self.write(partial(self._store, key, value))
-        for record in step.findings:
+        for record in (record for step in steps for record in step.findings):
             self.write(partial(self.topic.append, record))
-        for token in step.tokens:
+        for token in (token for step in steps for token in step.tokens):
             token.finish()
 
     def _store(self, key: bytes, value: bytes | None) -> None:

@@ -26,11 +26,11 @@ from schemas.topics import HOUR_MS
 from streams.acknowledge import Offsets, Token
 from streams.incident import IncidentPartition
 from streams.job import JobPartition
-from streams.lane import Step
+from streams.lane import Key, Step
 from streams.node import NodePartition
 from streams.partition import EventTime, Open, Surroundings
 from streams.places import Places
-from streams.state import Key, read
+from streams.state import read
 
 
 class Table:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.errors import UserError
-from streams.lane import Write
-from streams.state import CHECKPOINT_MS, LIMIT_BYTES, VERSION, Key, Kind, Piece, States, StateTooLarge, _encode, read
+from streams.lane import Key, Write
+from streams.state import CHECKPOINT_MS, LIMIT_BYTES, VERSION, Kind, Piece, States, StateTooLarge, _encode, read
 
 NODE = Key("c", "n1")
 

@@ -24,11 +24,11 @@ from streams.incident import TOPICS as FINDINGS
 from streams.incident import IncidentPartition
 from streams.job import TOPICS as JOBS
 from streams.job import JobPartition, JobRecord
+from streams.lane import Key
 from streams.node import TOPICS as NODES
 from streams.node import NodePartition
 from streams.service import run
 from streams.settings import WorkerSettings
-from streams.state import Key
 from streams.worker import Plan
 
 NODE_RULE = Rule("stand_in", "hardware")
