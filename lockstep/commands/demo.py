@@ -67,7 +67,7 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
     plan = services(folder, http_port=free_port(), workers=1, paged=False, extra=(simulate,))
     supervisor = Supervisor(plan, os.environ, folder / "log" / "lockstep.log", clock)
     try:
-        _say(f"{fleet.racks} NVL72 racks, one {fleet.job_size}-GPU job, simulated at {fleet.speed:g} times real time")
+        _say(f"{fleet.racks} NVL72 racks, one {fleet.job_size}-GPU job, at up to {fleet.speed:g} times real time")
         supervisor.start(lambda name: _say(f"starting {name}"))
         from storage.client import get_client
 
