@@ -15,8 +15,6 @@ TABLE_SUFFIXES = (".parquet", ".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
 
 def read(path: Path, columns: Columns, cluster: str, run_id: int) -> Iterator[Record]:
     """The records of one file in the order of their times; UserError where it is of no known kind."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file")
     if path.name.endswith(RECORDING_SUFFIX):
         return read_recording(path)
     if path.name.endswith(TABLE_SUFFIXES):
@@ -56,14 +54,16 @@ def send_all(
 
 
 def files(paths: Sequence[str]) -> list[Path]:
-    """The files of `paths`, those in folders included, in order of name; UserError where there is none."""
+    """The files of `paths`, those in folders included, in order of name; UserError where one or all are missing."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             known = (RECORDING_SUFFIX, *TABLE_SUFFIXES)
             found += sorted(p for p in path.rglob("*") if p.is_file() and p.name.endswith(known))
-        else:
+        elif path.is_file():
             found.append(path)
+        else:
+            raise UserError(f"{path}: no such file")
     if not found:
         raise UserError(f"{', '.join(paths)}: nothing to replay in there")
     return found
