@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DATA ?= ../shared/data
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
@@ -45,7 +46,11 @@ wire: $(DEV_STAMP)  ## Write docs/wire.md anew from the record classes
 	$(BIN)/python -m schemas.page > docs/wire.md
 
 bench: $(DEV_STAMP)  ## Speed and memory, printed as ratios measured side by side
-	@for b in bench/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+	@for name in agent_cost embedded_engine forest node worker; do \
+		echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
+	@if [ -d $(DATA)/traces/ascend_failslow ]; then echo "== ascend"; \
+		$(BIN)/python -m bench.ascend --data $(DATA)/traces/ascend_failslow; \
+		else echo "== ascend: left out, there is no $(DATA)/traces/ascend_failslow (DATA=DIR)"; fi
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
