@@ -59,12 +59,21 @@ def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any)
         if given.get(field.name) is not None:
             values[field.name] = given[field.name]
     for name, value in values.items():
+        value = values[name] = _SPOKEN.get(value.lower(), value) if _is_flag(cls, name, value) else value
         try:
             msgspec.convert({name: value}, _only(cls, name), strict=False)
         except msgspec.ValidationError as error:
             said = _where(name, given)
-            raise UserError(f"{said}={_shown(name, value)}: {str(error).split(' - at')[0]}") from None
+            why = "give HOST:PORT[,HOST:PORT]" if name == "broker" else str(error).split(" - at")[0]
+            raise UserError(f"{said}={_shown(name, value)}: {why}") from None
     return msgspec.convert(values, cls, strict=False)
+
+
+_SPOKEN = {"yes": "true", "no": "false", "on": "true", "off": "false"}
+
+
+def _is_flag(cls: type[msgspec.Struct], name: str, value: Any) -> bool:
+    return isinstance(value, str) and next(f for f in msgspec.structs.fields(cls) if f.name == name).type is bool
 
 
 def _only(cls: type[msgspec.Struct], name: str) -> type[msgspec.Struct]:

@@ -1,5 +1,6 @@
 """Parquet files; the only place that imports pyarrow."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,3 +20,13 @@ def open_parquet(path: Path) -> Any:
         return pyarrow.parquet.ParquetFile(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{path}: no readable Parquet file: {str(error).splitlines()[0]}") from None
+
+
+def batches(path: Path, file: Any, columns: Sequence[str], rows: int = 16_384) -> Iterator[Any]:
+    """The named columns of an opened file, `rows` at a time; UserError where the file is damaged further on."""
+    import pyarrow
+
+    try:
+        yield from file.iter_batches(batch_size=rows, columns=list(columns))
+    except (OSError, pyarrow.ArrowException) as error:
+        raise UserError(f"{path}: damaged Parquet file: {str(error).splitlines()[0]}") from None

@@ -19,7 +19,7 @@ from collectors.steps import BadStep, StepLine, from_row, natural
 from detectors.groups import DEADLINE_MS
 from detectors.job import JobRecord
 from lockstep.analyze.files import head, lines
-from lockstep.analyze.parquet import open_parquet
+from lockstep.analyze.parquet import batches, open_parquet
 from lockstep.analyze.recognise import PARQUET, json_object
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
 from runtime.errors import UserError
@@ -125,7 +125,7 @@ def _csv(path: Path) -> Iterator[Mapping[str, Any]]:
 def _parquet(path: Path, columns: frozenset[str]) -> Iterator[Mapping[str, Any]]:
     file = open_parquet(path)
     wanted = [name for name in file.schema_arrow.names if name in columns]
-    for batch in file.iter_batches(batch_size=16_384, columns=wanted):
+    for batch in batches(path, file, wanted):
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield dict(zip(wanted, values, strict=True))
 

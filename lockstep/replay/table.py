@@ -150,7 +150,7 @@ def _arrow(path: Path) -> Iterator[Mapping[str, Sequence[Any]]]:
         batches = parquet.ParquetFile(path).iter_batches(BATCH_ROWS) if parquet_file else csv.open_csv(path)
         for batch in batches:
             yield {column: batch.column(column).to_pylist() for column in batch.schema.names}
-    except arrow.ArrowInvalid as error:
+    except (OSError, arrow.ArrowException) as error:
         raise UserError(f"{path}: {' '.join(str(error).split())[:200]}") from None
 
 

@@ -287,3 +287,18 @@ def test_real_fail_slow_runs() -> None:
         22: ("right", 7),
         36: ("quiet", None),
     }
+
+
+def test_a_parquet_file_damaged_in_its_body_is_one_line(tmp_path: Path) -> None:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    path = tmp_path / "steps.parquet"
+    numbers = [i % 997 for i in range(20_000)]
+    parquet.write_table(arrow.table({"step": numbers, "rank": numbers, "step_us": [float(n) for n in numbers]}), path)
+    body = bytearray(path.read_bytes())
+    body[100:600] = b"\xff" * 500
+    path.write_bytes(body)
+    with pytest.raises(UserError, match=r"steps\.parquet") as caught:
+        analyze([path])
+    assert "\n" not in str(caught.value)

@@ -13,7 +13,8 @@ def test_defaults_environment_and_options_in_that_order() -> None:
     assert from_environment(ClickHouse, env).clickhouse_port == 9000
     assert from_environment(Connection, env, broker="localhost:1").broker == "localhost:1"
     assert from_environment(Connection, env, broker=None).broker == "kafka-1:9092,kafka-2:9092"
-    assert from_environment(Connection, {"LOCKSTEP_BROKER_EMBEDDED": "true"}).broker_embedded is True
+    for said, meant in (("true", True), ("yes", True), ("No", False), ("1", True), ("off", False)):
+        assert from_environment(Connection, {"LOCKSTEP_BROKER_EMBEDDED": said}).broker_embedded is meant
 
 
 @pytest.mark.parametrize(
