@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -24,6 +25,8 @@ from streams.places import Places
 from streams.settings import WorkerSettings
 from streams.state import read
 from streams.topics import changelog_topic
+
+log = logging.getLogger(__name__)
 
 PROCESS = "worker"
 
@@ -92,7 +95,8 @@ class Agent:
     async def _take(self, message: Any) -> None:
         held = self._assigned[message.partition]
         offsets = held.offsets[message.topic]
-        if offsets.newest is None:
+        first = offsets.newest is None
+        if first:
             offsets.start(committed_offset(self._app, message.tp))
         missing = offsets.missing
         if not offsets.take(message.offset):
@@ -101,7 +105,7 @@ class Agent:
         self.last_s = self._clock.monotonic()
         self.lag_s = max(0.0, self._clock.now_ms() / 1000 - message.timestamp)
         if offsets.missing > missing:
-            self._lost(message, offsets.missing - missing)
+            self._lost(message, offsets.missing - missing, first)
         token = Token(offsets, message.topic, message.partition, message.offset)
         async with held.lane.turn:
             for step in self._decide(held.partition, message.value or b"", token):
@@ -177,6 +181,9 @@ class Agent:
             stored[event.message.key] = event.message.value
 
     async def _recovered(self) -> None:
+        # Faust opens the topics' partitions before it has put them to where the group left off, and then empties the
+        # queues: what is fetched in between is lost. Nothing is fetched until Faust lets it flow again, after that.
+        self._app.consumer.stop_flow()
         try:
             numbers = {tp.partition for tp in self._app.consumer.assignment() if tp.topic in self.topics}
             self._stored = {number: stored for number, stored in self._stored.items() if number in numbers}
@@ -229,14 +236,18 @@ class Agent:
             self._app.consumer.on_buffer_drop(TP(topic, number))
         held.ahead = frozenset(ahead)
 
-    def _lost(self, message: Any, count: int) -> None:
-        """Events were deleted before they were read."""
+    def _lost(self, message: Any, count: int, first: bool) -> None:
+        """Events that were never delivered: deleted before they were read, or left out on their way."""
+        what = f"{count} records of {message.topic}/{message.partition} before offset {message.offset}"
         if self._settings.broker_embedded:
             raise BrokerLostRecords(
-                f"{count} records of {message.topic}/{message.partition} were deleted before {self._settings.group} "
-                "read them: the embedded broker is full; go slower, or use a real Kafka"
+                f"{what} were deleted before {self._settings.group} read them: the embedded broker is full; go slower, "
+                "or use a real Kafka"
             )
+        if not first:
+            raise RuntimeError(f"{what} were not delivered; they are read again after a restart")
         self._counters.add("dropped", count, "retention")
+        log.error("%s were deleted before %s read them: their retention is too short", what, self._settings.group)
 
     def _detector_failed(self, token: Token, record: Record, reason: str, detail: str) -> DeadLetter:
         return self._letter(record.cluster, token, reason, detail, encode(record))
