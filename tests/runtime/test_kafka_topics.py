@@ -45,20 +45,6 @@ def configured(admin: KafkaAdminClient, topic: str) -> dict[str, str]:
     return {key: entry["value"] for key, entry in found.items()}
 
 
-def test_topics_get_their_partitions_retention_and_compaction(connection: Connection, admin: KafkaAdminClient) -> None:
-    lines = create_topics(connection, 3, 1, compacted=(CHANGELOG,))
-    assert lines == [f"{name}: created, 3 partitions" for name in [*TOPICS, CHANGELOG]]
-    assert {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics([*TOPICS, CHANGELOG])} == {
-        name: 3 for name in [*TOPICS, CHANGELOG]
-    }
-    frames = configured(admin, "node-frames")
-    assert frames["retention.ms"] == str(DAY_MS)
-    assert frames["cleanup.policy"] == "delete"
-    for compacted in ("inventory", CHANGELOG):
-        assert configured(admin, compacted)["cleanup.policy"] == "compact"
-    assert {configured(admin, name)["message.timestamp.type"] for name in TOPICS} == {"LogAppendTime"}
-
-
 def test_creating_again_changes_nothing_and_fills_gaps(connection: Connection, admin: KafkaAdminClient) -> None:
     create_topics(connection, 3, 1)
     admin.delete_topics(["events"])
