@@ -43,7 +43,7 @@ class Fed:
         began = time.perf_counter()
         for topic, payload in raw:
             offsets = self._offsets.setdefault(topic, Offsets())
-            offset = 0 if offsets.newest is None else offsets.newest + 1
+            offset = offsets.next
             offsets.take(offset)
             for step in self._partition.take(decode(payload, topic), Token(offsets, topic, 0, offset), 0.0):
                 for record in (*step.outputs, *step.findings):

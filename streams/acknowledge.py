@@ -9,38 +9,40 @@ from typing import NamedTuple
 
 
 class Offsets:
-    """The open events of one topic partition since it was assigned.
+    """The events of one topic partition since it was assigned, beginning with the one at `begin`.
 
-    >>> o = Offsets(); [o.take(n) for n in (7, 8, 9)]
-    [True, True, True]
+    They are taken one after another without a gap, whatever is delivered twice, early or not at all.
+
+    >>> o = Offsets(7); [o.take(n) for n in (7, 8, 8, 9, 11)]
+    [True, True, False, True, False]
     >>> o.finish(8); o.committable is None
     True
     >>> o.finish(7); o.committable
     9
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int = 0) -> None:
+        self.next = begin
+        """The offset of the next event to take."""
+        self.untouched = True
+        """Whether no event has been taken yet."""
         self._line: deque[int] = deque()
         self._finished: set[int] = set()
-        self.newest: int | None = None
-        """The last offset taken."""
         self._committable: int | None = None
-        self.missing = 0
-        """Offsets that were never delivered (deleted before they were read), in all."""
-
-    def start(self, committed: int | None) -> None:
-        """Say where the last worker left off, before the first event is taken; None where nobody ever committed."""
-        self.newest = None if committed is None else committed - 1
 
     def take(self, offset: int) -> bool:
-        """Note that the event at `offset` is being worked on; False where it is in hand or done already."""
-        if self.newest is not None:
-            if offset <= self.newest:
-                return False
-            self.missing += offset - self.newest - 1
-        self.newest = offset
+        """Take the event at `offset`; False where it is not the next one."""
+        if offset != self.next:
+            return False
         self._line.append(offset)
+        self.next = offset + 1
+        self.untouched = False
         return True
+
+    def skip_to(self, offset: int) -> int:
+        """Go on at `offset`, because what is before it is gone; returns how many events that are."""
+        gone, self.next = max(0, offset - self.next), max(offset, self.next)
+        return gone
 
     def finish(self, offset: int) -> None:
         """Note that all that follows from the event at `offset` is durable. Twice is the same as once."""

@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import faust
@@ -13,12 +11,11 @@ from faust.types import TP
 
 from runtime.clock import Clock
 from runtime.deadletters import Brake, dead_letter
-from runtime.errors import BrokerLostRecords
 from runtime.health import Counters
 from schemas import DeadLetter, Record
 from schemas.codec import WireError, decode, encode
-from streams.acknowledge import Offsets, Token
-from streams.app import committed_offset
+from streams.acknowledge import Token
+from streams.intake import Intake
 from streams.lane import Lane, Send, Step
 from streams.partition import EventTime, Open, Partition, Surroundings
 from streams.places import Places
@@ -26,21 +23,14 @@ from streams.settings import WorkerSettings
 from streams.state import read
 from streams.topics import changelog_topic
 
-log = logging.getLogger(__name__)
-
 PROCESS = "worker"
-
-UNREAD_S = 10.0
-"""A partition that was never committed, and from which nothing came for so long, has nothing to read."""
 
 
 class _Assigned:
-    """One partition while it is this worker's: its decisions, their lane, and the events in hand by topic."""
+    """One partition while it is this worker's: its decisions and their lane."""
 
-    def __init__(self, partition: Partition, lane: Lane, topics: Sequence[str], since_s: float) -> None:
-        self.partition, self.lane, self.since_s = partition, lane, since_s
-        self.offsets = {topic: Offsets() for topic in topics}
-        self.pump: asyncio.Task[None] | None = None
+    def __init__(self, partition: Partition, lane: Lane, pump: asyncio.Task[None]) -> None:
+        self.partition, self.lane, self.pump = partition, lane, pump
         self.ahead: frozenset[str] = frozenset()
 
 
@@ -71,6 +61,7 @@ class Agent:
         self._clock, self._counters, self._event_time, self._places = clock, counters, event_time, places
         self._send, self._send_now, self._fail = send, send_now, fail
         self._changelog = changelog_topic(name, settings.group)
+        self.intake = Intake(app, settings, counters)
         self._brake = Brake()
         self._assigned: dict[int, _Assigned] = {}
         self._stored: dict[int, dict[bytes, bytes]] = {}
@@ -93,19 +84,13 @@ class Agent:
         return body
 
     async def _take(self, message: Any) -> None:
-        held = self._assigned[message.partition]
-        offsets = held.offsets[message.topic]
-        first = offsets.newest is None
-        if first:
-            offsets.start(committed_offset(self._app, message.tp))
-        missing = offsets.missing
-        if not offsets.take(message.offset):
+        offsets = await self.intake.accept(message.tp, message.offset)
+        if offsets is None:
             return
         self._counters.add("received")
         self.last_s = self._clock.monotonic()
         self.lag_s = max(0.0, self._clock.now_ms() / 1000 - message.timestamp)
-        if offsets.missing > missing:
-            self._lost(message, offsets.missing - missing, first)
+        held = self._assigned[message.partition]
         token = Token(offsets, message.topic, message.partition, message.offset)
         async with held.lane.turn:
             for step in self._decide(held.partition, message.value or b"", token):
@@ -127,18 +112,11 @@ class Agent:
         """Let time pass for partitions all of whose events are taken; call about once a second."""
         for number, held in list(self._assigned.items()):
             self._balance(number, held)
-            if any(self._waiting(number, topic) for topic in self.topics):
+            if any(self.intake.unread(TP(topic, number)) for topic in self.topics):
                 continue
             async with held.lane.turn:
                 for step in held.partition.tick():
                     await held.lane.put(step)
-
-    def committable(self) -> Iterator[tuple[TP, int]]:
-        """Where each partition may go on from after a restart."""
-        for number, held in self._assigned.items():
-            for topic, offsets in held.offsets.items():
-                if offsets.committable is not None:
-                    yield TP(topic, number), offsets.committable
 
     async def drained(self) -> None:
         """Return when all that was decided is durable."""
@@ -148,29 +126,11 @@ class Agent:
         """Drop all partitions: what is not finished by now is another worker's, or comes again."""
         for held in self._assigned.values():
             held.partition.close()
-            if held.pump is not None:
-                held.pump.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await held.pump
+            held.pump.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await held.pump
         self._assigned.clear()
-
-    def unread(self, ends: Mapping[TP, int]) -> int:
-        """Events on the assigned partitions that were not taken yet; `ends` are the offsets of their next events."""
-        count = 0
-        for number, held in self._assigned.items():
-            for topic, offsets in held.offsets.items():
-                tp = TP(topic, number)
-                taken = offsets.newest + 1 if offsets.newest is not None else committed_offset(self._app, tp) or 0
-                count += max(0, ends.get(tp, 0) - taken)
-        return count
-
-    def partitions(self) -> list[TP]:
-        return [TP(topic, number) for number in self._assigned for topic in self.topics]
-
-    @property
-    def open(self) -> int:
-        """Events taken and not finished."""
-        return sum(offsets.open for held in self._assigned.values() for offsets in held.offsets.values())
+        self.intake.clear()
 
     async def _remember(self, event: Any) -> None:
         """A record of the changelog, during recovery: before any event of its partition."""
@@ -181,11 +141,12 @@ class Agent:
             stored[event.message.key] = event.message.value
 
     async def _recovered(self) -> None:
-        # Faust opens the topics' partitions before it has put them to where the group left off, and then empties the
-        # queues: what is fetched in between is lost. Nothing is fetched until Faust lets it flow again, after that.
+        """Faust has read the changelogs; it lets the topics flow again when it has put them to the last commits."""
         self._app.consumer.stop_flow()
         try:
-            numbers = {tp.partition for tp in self._app.consumer.assignment() if tp.topic in self.topics}
+            mine = {tp for tp in self._app.consumer.assignment() if tp.topic in self.topics}
+            await self.intake.begin(mine)
+            numbers = {tp.partition for tp in mine}
             self._stored = {number: stored for number, stored in self._stored.items() if number in numbers}
             for number in sorted(numbers):
                 await self._assign(number)
@@ -198,13 +159,12 @@ class Agent:
             self._event_time,
             self._places,
             self._detector_failed,
-            partial(self._waiting, number),
+            lambda topic: self.intake.unread(TP(topic, number)),
             int(self._settings.checkpoint_s * 1000),
         )
         partition = self._open(number, read(self._stored.get(number, {}).items()), around)
         lane = Lane(number, self._changelog, self._send, self._send_now)
-        held = self._assigned[number] = _Assigned(partition, lane, self.topics, self._clock.monotonic())
-        held.pump = asyncio.create_task(self._pump(lane))
+        self._assigned[number] = _Assigned(partition, lane, asyncio.create_task(self._pump(lane)))
         async with lane.turn:
             await lane.put(partition.restored())
 
@@ -214,40 +174,12 @@ class Agent:
         except Exception as error:
             self._fail(error)
 
-    def _waiting(self, number: int, topic: str) -> bool:
-        """Whether events of this topic partition are on their way, as far as the last fetch told."""
-        held = self._assigned.get(number)
-        if held is None:
-            return False
-        tp, newest = TP(topic, number), held.offsets[topic].newest
-        end = self._app.consumer.highwater(tp)
-        begin = newest + 1 if newest is not None else committed_offset(self._app, tp)
-        if end is not None and begin is not None:
-            return begin < end
-        return end != 0 and self._clock.monotonic() - held.since_s < UNREAD_S
-
     def _balance(self, number: int, held: _Assigned) -> None:
-        """Fetch no more of a topic that is ahead. As Faust itself does for a stream whose queue is full: to pause the
-        partition would lose what is fetched already."""
-        ahead = held.partition.ahead()
-        for topic in ahead:
-            self._app.consumer.on_buffer_full(TP(topic, number))
-        for topic in held.ahead.difference(ahead):
-            self._app.consumer.on_buffer_drop(TP(topic, number))
-        held.ahead = frozenset(ahead)
-
-    def _lost(self, message: Any, count: int, first: bool) -> None:
-        """Events that were never delivered: deleted before they were read, or left out on their way."""
-        what = f"{count} records of {message.topic}/{message.partition} before offset {message.offset}"
-        if self._settings.broker_embedded:
-            raise BrokerLostRecords(
-                f"{what} were deleted before {self._settings.group} read them: the embedded broker is full; go slower, "
-                "or use a real Kafka"
-            )
-        if not first:
-            raise RuntimeError(f"{what} were not delivered; they are read again after a restart")
-        self._counters.add("dropped", count, "retention")
-        log.error("%s were deleted before %s read them: their retention is too short", what, self._settings.group)
+        """Fetch no more of a topic that is ahead of the others."""
+        ahead = frozenset(held.partition.ahead())
+        for topic in ahead | held.ahead:
+            self.intake.hold_back(TP(topic, number), topic in ahead)
+        held.ahead = ahead
 
     def _detector_failed(self, token: Token, record: Record, reason: str, detail: str) -> DeadLetter:
         return self._letter(record.cluster, token, reason, detail, encode(record))

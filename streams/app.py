@@ -79,13 +79,6 @@ async def commit(app: faust.App, offsets: Mapping[TP, int]) -> bool:
     return bool(await consumer._commit(offsets))
 
 
-def committed_offset(app: faust.App, partition: TP) -> int | None:
-    """Where Faust began to read the partition; None where the group had never committed."""
-    consumer: Any = app.consumer
-    found: int | None = consumer._committed_offset.get(partition)
-    return found
-
-
 def urgent_producer(settings: WorkerSettings) -> aiokafka.AIOKafkaProducer:
     """A producer that waits for nothing to send along: state and findings hold up what comes after them."""
     return aiokafka.AIOKafkaProducer(

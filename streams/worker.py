@@ -84,7 +84,7 @@ class Worker:
 
     async def commit(self) -> None:
         """Commit what is finished. Faust's own commit is not used: docs/decisions/acknowledgement.md."""
-        positions = {tp: offset for agent in self.agents.values() for tp, offset in agent.committable()}
+        positions = {tp: offset for agent in self.agents.values() for tp, offset in agent.intake.committable().items()}
         fresh = {tp: offset for tp, offset in positions.items() if self._committed.get(tp) != offset}
         if fresh and await commit(self._app, fresh):
             self._committed.update(fresh)
@@ -109,15 +109,15 @@ class Worker:
         if self._app.rebalancing:
             return
         idle_s = min(self._clock.monotonic() - agent.last_s for agent in self.agents.values())
-        partitions = [tp for agent in self.agents.values() for tp in agent.partitions()]
+        partitions = [tp for agent in self.agents.values() for tp in agent.intake.partitions()]
         ends = await self._app.consumer.highwaters(*partitions)
-        unread = sum(agent.unread(ends) for agent in self.agents.values())
+        unread = sum(agent.intake.behind(ends) for agent in self.agents.values())
         if unread and idle_s > STALLED_S:
             self.fail(RuntimeError(f"{unread} events wait and none was taken for {idle_s:.0f} s"))
         self.counters.gauge("lag_s", max(agent.lag_s for agent in self.agents.values()) if unread else 0.0)
         self.counters.gauge("unread", unread)
         self.counters.gauge("last_event_age_s", idle_s)
-        self.counters.gauge("open_events", sum(agent.open for agent in self.agents.values()))
+        self.counters.gauge("open_events", sum(agent.intake.open() for agent in self.agents.values()))
         record = self._reporter.record("no input" if idle_s > NO_INPUT_S else "")
         await self._send(record.topic, record.key.encode(), encode(record), None)
 

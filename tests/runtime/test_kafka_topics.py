@@ -20,18 +20,24 @@ CHANGELOG = "lockstep-worker-node-changelog"
 pytestmark = pytest.mark.kafka
 
 
+def cleared(client: KafkaAdminClient) -> None:
+    """Other tests of the session make our topics too, with other settings."""
+    ours = {*TOPICS, CHANGELOG}
+    if present := sorted(ours & set(client.list_topics())):
+        client.delete_topics(present)
+    deadline = time.monotonic() + 30
+    while ours & set(client.list_topics()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 @pytest.fixture
 def admin(own_kafka: LocalKafka) -> Iterator[KafkaAdminClient]:
     """A broker without any of our topics."""
     client = KafkaAdminClient(bootstrap_servers=own_kafka.address)
+    cleared(client)
     yield client
-    ours = sorted({*TOPICS, CHANGELOG} & set(client.list_topics()))
-    if ours:
-        client.delete_topics(ours)
-    deadline = time.monotonic() + 30
-    while {*TOPICS, CHANGELOG} & set(client.list_topics()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    cleared(client)
     client.close()
 
 
@@ -43,6 +49,20 @@ def connection(own_kafka: LocalKafka, admin: KafkaAdminClient) -> Connection:
 def configured(admin: KafkaAdminClient, topic: str) -> dict[str, str]:
     found = admin.describe_configs([ConfigResource("topic", topic)], config_filter="all")["topic"][topic]
     return {key: entry["value"] for key, entry in found.items()}
+
+
+def test_topics_get_their_partitions_retention_and_compaction(connection: Connection, admin: KafkaAdminClient) -> None:
+    lines = create_topics(connection, 3, 1, compacted=(CHANGELOG,))
+    assert lines == [f"{name}: created, 3 partitions" for name in [*TOPICS, CHANGELOG]]
+    assert {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics([*TOPICS, CHANGELOG])} == {
+        name: 3 for name in [*TOPICS, CHANGELOG]
+    }
+    frames = configured(admin, "node-frames")
+    assert frames["retention.ms"] == str(DAY_MS)
+    assert frames["cleanup.policy"] == "delete"
+    for compacted in ("inventory", CHANGELOG):
+        assert configured(admin, compacted)["cleanup.policy"] == "compact"
+    assert {configured(admin, name)["message.timestamp.type"] for name in TOPICS} == {"LogAppendTime"}
 
 
 def test_creating_again_changes_nothing_and_fills_gaps(connection: Connection, admin: KafkaAdminClient) -> None:

@@ -105,3 +105,22 @@ def test_replayed_events_give_the_same_features_identity(kafka_stage: Stage) -> 
     stage.worker()
     features = stage.until(Features, lambda seen: len(seen) > 60)
     assert len({record.identity for record in features}) == 60
+
+
+def test_a_second_worker_takes_partitions_over_with_their_state(kafka_stage: Stage) -> None:
+    stage = kafka_stage
+    nodes = [f"n{n}" for n in range(16)]
+    stage.process(slot=0)
+    stage.feed(*(frame(stage, node, tick, bad=tick >= 8) for tick in range(10) for node in nodes))
+    stage.until(Finding, lambda seen: len(seen) == len(nodes))
+    stage.worker(slot=1)
+    for tick in range(10, 60):
+        stage.feed(*(frame(stage, node, tick, bad=tick < 55) for node in nodes))
+        time.sleep(0.05)
+    features = stage.until(Features, lambda seen: len({record.identity for record in seen}) == 60 * len(nodes), 60)
+    findings = stage.until(Finding, lambda seen: sum(f.state == "close" for f in seen) >= len(nodes))
+    stage.reached_the_end("node-frames", "findings")
+    assert len({f.id for f in findings}) == len(nodes), "an open finding went over, no second one was opened"
+    assert {f.state for f in findings} == {"open", "heartbeat", "close"}
+    last = {record.node: record.gpus[0].score for record in features if record.seq == 59}
+    assert all(score >= 60 - 4 for score in last.values()), last

@@ -78,7 +78,7 @@ class World:
         self.unread = Counter(record.topic for _, record in waiting)
         for number, record in waiting:
             self.unread[record.topic] -= 1
-            held = offsets.setdefault(record.topic, Offsets())
+            held = offsets.setdefault(record.topic, Offsets(self.committed.get(record.topic, 0)))
             held.take(number)
             for step in partition.take(record, Token(held, record.topic, 0, number), 0.0):
                 self._put(step)

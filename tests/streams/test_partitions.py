@@ -52,7 +52,7 @@ class Table:
 
     def take(self, record: Record, lag_s: float = 0.0) -> list[Step]:
         offsets = self.offsets.setdefault(record.topic, Offsets())
-        offset = 0 if offsets.newest is None else offsets.newest + 1
+        offset = offsets.next
         offsets.take(offset)
         return self._keep(self.partition.take(record, Token(offsets, record.topic, 3, offset), lag_s))
 

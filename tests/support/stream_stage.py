@@ -94,8 +94,10 @@ class Stage:
                 return []
             self._readers[topic] = Consumer(self.settings, None, (topic,), None)
             self._read[topic] = []
-        while messages := self._readers[topic].poll(1000, 0.1):
-            self._read[topic] += [record for message in messages if (record := _record(message)) is not None]
+        for message in self._readers[topic].to_the_end():
+            record = _record(message)
+            if record is not None:
+                self._read[topic].append(record)
         return [one for one in self._read[topic] if isinstance(one, cls) and one.cluster == self.cluster]
 
     def until(self, cls: type[R], enough: Callable[[list[R]], bool], timeout_s: float = 30.0) -> list[R]:
@@ -106,6 +108,7 @@ class Stage:
                 if worker.failure is not None:
                     raise worker.failure
             assert time.monotonic() < deadline, f"only {len(seen)} {cls.__name__} within {timeout_s} s: {seen[-3:]}"
+            time.sleep(0.05)
         return seen
 
     def committed(self) -> dict[str, int]:
