@@ -1,11 +1,13 @@
 """What every reader gives: runs, and in each run ticks of records in order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from detectors.job import JobRecord
+from schemas.event import Event
+from schemas.finding import Finding
 
 Progress = Callable[[str, int], None]
 """Told from time to time: what is being read, and how many records so far."""
@@ -34,10 +36,11 @@ class Input(msgspec.Struct):
 class Run(msgspec.Struct):
     """One run of one job. `timed` says whether the ticks are moments, or only counted from the run's start.
 
-    `ticks` are (tick in milliseconds, the records of that tick), in order; they can be gone through once.
+    `ticks` are (tick in milliseconds, the records of that tick), in order; they can be gone through once. Events and
+    findings in them (of a snapshot, which needs no detector that learns) go straight to the incidents.
     """
 
     run: int | None
     job: str
     timed: bool
-    ticks: Iterable[tuple[int, list[JobRecord]]]
+    ticks: Iterable[tuple[int, Sequence[JobRecord | Event | Finding]]]
