@@ -3,8 +3,9 @@
 Analysis never looks ahead: `detected` is the moment at which an online run would have said it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lockstep.analyze import inspector, steps
 from lockstep.analyze.files import expand
@@ -20,18 +21,19 @@ READERS: dict[str, Callable[[list[Input], Progress], Iterator[Run]]] = {
 }
 """A kind of file and who reads all files of that kind together."""
 
+DECODERS: dict[str, Callable[[Input], Iterator[Mapping[str, Any]]]] = {
+    "inspector": inspector.decoded,
+    "steps": steps.decoded,
+}
+"""A kind of file and who gives the decoded records of one file: plain values by name, in text `line` (from 1)."""
+
 
 def analyze(paths: Sequence[Path | str], kind: str | None = None, progress: Progress = lambda *_: None) -> Report:
     """Read and judge files or folders; `kind` says what they are instead of recognising them.
 
     Raises UserError where a path cannot be read or nothing in it can be used.
     """
-    files = expand([Path(path) for path in paths])
-    inputs = [Input(file, kind or recognise(file) or "unknown") for file in files]
-    known = [i for i in inputs if i.kind in READERS]
-    if not known:
-        where = ", ".join(str(path) for path in paths)
-        raise UserError(f"{where}: nothing here is of a known kind ({', '.join(READERS)}); say which with --kind")
+    inputs, known = _known(paths, kind)
     runs = []
     for name, reader in READERS.items():
         of_kind = [i for i in known if i.kind == name]
@@ -42,3 +44,26 @@ def analyze(paths: Sequence[Path | str], kind: str | None = None, progress: Prog
         where = str(known[0].path) if len(known) == 1 else f"{len(known)} files"
         raise UserError(f"{where}: no usable {known[0].kind} record ({bad} that are none); is the kind right?")
     return Report(inputs, runs)
+
+
+def events(paths: Sequence[Path | str], kind: str | None = None) -> Iterator[dict[str, Any]]:
+    """The decoded records of files or folders, file by file in their order: plain values with `path`, and `line` in
+    text. Raises UserError where a path cannot be read, nothing in it can be used, or its kind has no such form.
+    """
+    _, known = _known(paths, kind)
+    for input_ in known:
+        if input_.kind not in DECODERS:
+            raise UserError(f"{input_.path}: the records of {input_.kind} cannot be listed by --events")
+    for input_ in known:
+        for record in DECODERS[input_.kind](input_):
+            yield {"path": str(input_.path), **record}
+
+
+def _known(paths: Sequence[Path | str], kind: str | None) -> tuple[list[Input], list[Input]]:
+    """All files of the paths, and those of a known kind."""
+    inputs = [Input(file, kind or recognise(file) or "unknown") for file in expand([Path(path) for path in paths])]
+    known = [i for i in inputs if i.kind in READERS]
+    if not known:
+        where = ", ".join(str(path) for path in paths)
+        raise UserError(f"{where}: nothing here is of a known kind ({', '.join(READERS)}); say which with --kind")
+    return inputs, known

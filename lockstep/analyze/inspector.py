@@ -8,6 +8,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,6 +38,19 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
         wanted = {process: claim for process, claim in claims.items() if claim.job == job}
         paths = [path for path, processes in writers.items() if processes & wanted.keys()]
         yield Run(None, job, True, _ticks(paths, wanted, progress))
+
+
+def decoded(input_: Input) -> Iterator[dict[str, Any]]:
+    """Every line that is an operation or a writer's own count, with its communicator and process."""
+    reader = InspectorReader()
+    for number, line in enumerate(_lines(input_.path), 1):
+        found = reader.read(line) if line.strip() else IGNORED
+        if isinstance(found, Rejected):
+            continue
+        fields = found._asdict() | found.process._asdict()
+        fields |= {f"communicator_{name}": value for name, value in found.member._asdict().items()}
+        del fields["process"], fields["member"]
+        yield {"line": number, "event": "dump_stats" if isinstance(found, DumpStats) else "operation", **fields}
 
 
 def _scan(input_: Input, members: dict[Process, dict[str, Member]], progress: Progress) -> set[Process]:

@@ -49,6 +49,19 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
         yield Run(run, job or "steps", timed, ticks)
 
 
+def decoded(input_: Input) -> Iterator[dict[str, Any]]:
+    """Every row that is a step, in the file's order."""
+    for number, row in _raw(input_.path, _COLUMNS):
+        if isinstance(row, BadStep):
+            continue
+        try:
+            found = from_row(row)
+        except BadStep:
+            continue
+        fields = msgspec.structs.asdict(found.step) | {"job": found.job, "node": found.node, "run": found.run}
+        yield ({"line": number} if number else {}) | {"event": "step"} | fields
+
+
 def _order(row: StepLine) -> tuple[int, str, int]:
     return (-1 if row.run is None else row.run, row.job, row.step.step)
 
@@ -67,7 +80,7 @@ def _ordered(input_: Input, progress: Progress) -> Iterator[StepLine]:
 def _in_order(path: Path) -> bool:
     """Whether run, job and step never fall from one row to the next."""
     before = (-1, "", -1)
-    for row in _raw(path, _KEYS):
+    for _, row in _raw(path, _KEYS):
         if isinstance(row, BadStep):
             continue
         step = natural(row.get("step"))
@@ -95,7 +108,7 @@ def _sorted(input_: Input) -> Iterator[StepLine]:
 
 def _rows(input_: Input) -> Iterator[StepLine]:
     """The file's rows as they stand; what is no step is counted and left out."""
-    for row in _raw(input_.path, _COLUMNS):
+    for _, row in _raw(input_.path, _COLUMNS):
         try:
             if isinstance(row, BadStep):
                 raise row
@@ -104,30 +117,36 @@ def _rows(input_: Input) -> Iterator[StepLine]:
             input_.skip(error.reason)
 
 
-def _raw(path: Path, columns: frozenset[str]) -> Iterator[Mapping[str, Any] | BadStep]:
-    """The rows by column name, whatever the form; of Parquet only `columns` are read."""
+def _raw(path: Path, columns: frozenset[str]) -> Iterator[tuple[int, Mapping[str, Any] | BadStep]]:
+    """The rows by column name, whatever the form, with their line (0 in Parquet, of which only `columns` are read)."""
     start = head(path)
     if start.startswith(PARQUET):
         return _parquet(path, columns)
     if json_object(next((line for line in start.splitlines() if line.strip()), b"")) is not None:
-        return (json_object(line) or BadStep("broken") for line in lines(path) if line.strip())
+        return (
+            (number, json_object(line) or BadStep("broken"))
+            for number, line in enumerate(lines(path), 1)
+            if line.strip()
+        )
     return _csv(path)
 
 
-def _csv(path: Path) -> Iterator[Mapping[str, Any]]:
+def _csv(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     text = (line.decode("utf-8-sig" if number == 0 else "utf-8", "replace") for number, line in enumerate(lines(path)))
+    reader = csv.DictReader(text, skipinitialspace=True)
     try:
-        yield from csv.DictReader(text, skipinitialspace=True)
+        for row in reader:
+            yield reader.line_num, row
     except csv.Error as error:
         raise UserError(f"{path}: no readable CSV: {error}") from None
 
 
-def _parquet(path: Path, columns: frozenset[str]) -> Iterator[Mapping[str, Any]]:
+def _parquet(path: Path, columns: frozenset[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     file = open_parquet(path)
     wanted = [name for name in file.schema_arrow.names if name in columns]
     for batch in batches(path, file, wanted):
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield dict(zip(wanted, values, strict=True))
+            yield 0, dict(zip(wanted, values, strict=True))
 
 
 def _ticks(rows: Iterator[StepLine], timed: bool) -> Iterator[tuple[int, list[JobRecord]]]:

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import click
+import msgspec
 
-from lockstep.analyze import READERS, analyze
+from lockstep.analyze import READERS, analyze, events
 
 
 class _Ticker:
@@ -35,12 +36,17 @@ class _Ticker:
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--kind", type=click.Choice(sorted(READERS)), help="What the files are, instead of recognising them.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--events", "listed", is_flag=True, help="List the decoded records instead, one JSON object a line.")
 @click.option("--fail-on-incident", is_flag=True, help="Exit with status 1 where anything is out of step.")
-def command(paths: tuple[Path, ...], kind: str | None, form: str, fail_on_incident: bool) -> None:
+def command(paths: tuple[Path, ...], kind: str | None, form: str, listed: bool, fail_on_incident: bool) -> None:
     """Judge recorded files (NCCL Inspector lines, step times) with the detectors of the live system.
 
     PATHS are files or folders; gzip is fine. Nothing else has to run. Several runs in one file are judged one by one.
     """
+    if listed:
+        for record in events(paths, kind):
+            click.echo(msgspec.json.encode(record))
+        return
     ticker = _Ticker()
     try:
         report = analyze(paths, kind, ticker)

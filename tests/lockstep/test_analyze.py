@@ -302,3 +302,22 @@ def test_a_parquet_file_damaged_in_its_body_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"steps\.parquet") as caught:
         analyze([path])
     assert "\n" not in str(caught.value)
+
+
+def test_events_are_the_decoded_records_with_path_and_line(tmp_path: Path) -> None:
+    inspector_files(tmp_path, steps=2)
+    table = tmp_path / "steps.csv"
+    table.write_text("step,rank,step_us\n0,1,900\nnonsense,1,900\n1,1,950\n")
+    done = call(tmp_path, "--events")
+    assert done.exit_code == 0, done.output
+    records = [json.loads(line) for line in done.output.splitlines()]
+    operations = [record for record in records if record["event"] == "operation"]
+    assert len(operations) == 8
+    assert operations[0]["path"] == str(tmp_path / "node-01-pid100.log")
+    assert (operations[0]["line"], operations[0]["sn"], operations[0]["pid"]) == (1, 0, 100)
+    steps = [record for record in records if record["event"] == "step"]
+    assert [(r["path"], r["line"], r["step"], r["step_us"]) for r in steps] == [
+        (str(table), 2, 0, 900),
+        (str(table), 4, 1, 950),
+    ]
+    assert steps[0]["data_us"] is None
