@@ -8,10 +8,10 @@ A value outside [low, high] is a broken sensor's, not a fault's: it is counted a
 NVML field ids (NVML_FI_DEV_...), /proc and Redfish paths.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 MetricKind = Literal["gauge", "rate", "counter", "flag", "code", "bits"]
-Section = Literal["gpu", "nvlink", "fabric", "host", "tray", "loop", "cdu", "leak", "shelf"]
+Section = Literal["gpu", "nvlink", "fabric", "host", "tray", "loop", "cdu", "leak", "shelf", "fan", "sensor", "bmc"]
 
 
 class Metric(NamedTuple):
@@ -87,15 +87,48 @@ METRICS: tuple[Metric, ...] = (
     Metric("loop", "return_c", "gauge", -20, 120, "Redfish CoolingLoop, primary return"),
     Metric("loop", "flow_lpm", "gauge", 0, 10000, "Redfish CoolingLoop"),
     Metric("loop", "heat_w", "gauge", -1e6, 1e7, "Redfish CoolantConnector HeatRemoved"),
+    Metric("loop", "supply_kpa", "gauge", -100, 10000, "Redfish CoolantConnector SupplyPressure"),
+    Metric("loop", "return_kpa", "gauge", -100, 10000, "Redfish CoolantConnector ReturnPressure"),
+    Metric("loop", "delta_kpa", "gauge", -100, 10000, "Redfish CoolantConnector DeltaPressure, or supply less return"),
+    Metric("loop", "valve_pct", "gauge", 0, 100, "Redfish CoolantConnector ValvePosition"),
+    Metric("loop", "rated_lpm", "gauge", 0, 10000, "Redfish CoolantConnector RatedFlow"),
+    Metric("loop", "level_pct", "gauge", 0, 100, "Redfish CoolingLoop CoolantLevel"),
+    Metric("loop", "power_w", "gauge", 0, 1e7, "the building's meter: electrical power of what the loop cools"),
+    Metric("loop", "status_code", "code", 0, 2, "Redfish Status.Health: 0 OK, 1 warning, 2 critical"),
     Metric("cdu", "pump_speed_pct", "gauge", 0, 100, "Redfish Pump PumpSpeedPercent"),
     Metric("cdu", "pressure_kpa", "gauge", -100, 10000, "Redfish CoolantConnector DeltaPressure"),
+    Metric("cdu", "pump_speed_rpm", "gauge", 0, 100000, "Redfish Pump PumpSpeedPercent.SpeedRPM"),
+    Metric("cdu", "filter_kpa", "gauge", -100, 10000, "Redfish Filter DeltaPressure"),
+    Metric("cdu", "level_pct", "gauge", 0, 100, "Redfish Reservoir FluidLevel"),
+    Metric("cdu", "status_code", "code", 0, 2, "Redfish Status.Health: 0 OK, 1 warning, 2 critical"),
     Metric("leak", "leak_detected", "flag", 0, 1, "Redfish LeakDetector DetectorState"),
+    Metric("leak", "sensor_failed", "flag", 0, 1, "Redfish LeakDetector unavailable, absent or disabled"),
+    Metric("leak", "status_code", "code", 0, 2, "Redfish LeakDetector: 0 OK, 1 warning, 2 critical"),
     Metric("shelf", "output_w", "gauge", 0, 1e6, "Redfish PowerSupply"),
+    Metric("shelf", "input_w", "gauge", 0, 1e6, "Redfish PowerSupplyMetrics InputPowerWatts"),
+    Metric("shelf", "status_code", "code", 0, 2, "Redfish Status.Health: 0 OK, 1 warning, 2 critical"),
+    Metric("fan", "speed_pct", "gauge", 0, 110, "Redfish Fan SpeedPercent"),
+    Metric("fan", "speed_rpm", "gauge", 0, 100000, "Redfish Fan SpeedPercent.SpeedRPM"),
+    Metric("fan", "status_code", "code", 0, 2, "Redfish Status.Health: 0 OK, 1 warning, 2 critical"),
+    # Sensors of a baseboard by what they measure: each row has one reading, and what it means by its own limits
+    Metric("sensor", "temperature_c", "gauge", -60, 200, "Redfish Sensor, Thermal or ThermalMetrics"),
+    Metric("sensor", "margin_c", "gauge", -150, 150, "Redfish Sensor with ReadingBasis Headroom: lower is worse"),
+    Metric("sensor", "humidity_pct", "gauge", 0, 100, "Redfish Sensor or EnvironmentMetrics"),
+    Metric("sensor", "power_w", "gauge", -1e7, 1e7, "Redfish Sensor or EnvironmentMetrics"),
+    Metric("sensor", "flow_lpm", "gauge", 0, 10000, "Redfish Sensor"),
+    Metric("sensor", "pressure_kpa", "gauge", -100, 10000, "Redfish Sensor"),
+    Metric("sensor", "level_pct", "gauge", 0, 100, "Redfish Sensor"),
+    Metric("sensor", "speed_pct", "gauge", 0, 110, "Redfish Sensor"),
+    Metric("sensor", "speed_rpm", "gauge", 0, 100000, "Redfish Sensor"),
+    Metric("sensor", "voltage_v", "gauge", -1e5, 1e5, "Redfish Sensor"),
+    Metric("sensor", "current_a", "gauge", -1e5, 1e5, "Redfish Sensor"),
+    Metric("sensor", "alarm_code", "code", 0, 3, "Redfish Thresholds: 0 inside, 1 caution, 2 critical, 3 fatal"),
+    Metric("bmc", "answers", "flag", 0, 1, "whether the management controller answered this poll"),
+    Metric("bmc", "poll_s", "gauge", 0, 1e5, "how long the poll took"),
 )
 
 SECTIONS: dict[Section, tuple[Metric, ...]] = {
-    section: tuple(metric for metric in METRICS if metric.section == section)
-    for section in ("gpu", "nvlink", "fabric", "host", "tray", "loop", "cdu", "leak", "shelf")
+    section: tuple(metric for metric in METRICS if metric.section == section) for section in get_args(Section)
 }
 
 

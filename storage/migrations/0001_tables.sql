@@ -118,6 +118,14 @@ CREATE TABLE IF NOT EXISTS loop_samples
     `return_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; Redfish CoolingLoop, primary return; NaN where missing',
     `flow_lpm` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, litre per minute; Redfish CoolingLoop; NaN where missing',
     `heat_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; Redfish CoolantConnector HeatRemoved; NaN where missing',
+    `supply_kpa` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, kilopascal; Redfish CoolantConnector SupplyPressure; NaN where missing',
+    `return_kpa` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, kilopascal; Redfish CoolantConnector ReturnPressure; NaN where missing',
+    `delta_kpa` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, kilopascal; Redfish CoolantConnector DeltaPressure, or supply less return; NaN where missing',
+    `valve_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish CoolantConnector ValvePosition; NaN where missing',
+    `rated_lpm` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, litre per minute; Redfish CoolantConnector RatedFlow; NaN where missing',
+    `level_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish CoolingLoop CoolantLevel; NaN where missing',
+    `power_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; the building\'s meter: electrical power of what the loop cools; NaN where missing',
+    `status_code` Float32 CODEC(ZSTD(1)) COMMENT 'code; Redfish Status.Health: 0 OK, 1 warning, 2 critical; NaN where missing',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )
 ENGINE = ReplacingMergeTree(ts)
@@ -138,6 +146,10 @@ CREATE TABLE IF NOT EXISTS cdu_samples
     `unit` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'coolant distribution unit',
     `pump_speed_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish Pump PumpSpeedPercent; NaN where missing',
     `pressure_kpa` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, kilopascal; Redfish CoolantConnector DeltaPressure; NaN where missing',
+    `pump_speed_rpm` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, revolutions per minute; Redfish Pump PumpSpeedPercent.SpeedRPM; NaN where missing',
+    `filter_kpa` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, kilopascal; Redfish Filter DeltaPressure; NaN where missing',
+    `level_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish Reservoir FluidLevel; NaN where missing',
+    `status_code` Float32 CODEC(ZSTD(1)) COMMENT 'code; Redfish Status.Health: 0 OK, 1 warning, 2 critical; NaN where missing',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )
 ENGINE = ReplacingMergeTree(ts)
@@ -157,6 +169,8 @@ CREATE TABLE IF NOT EXISTS leak_samples
     `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
     `detector` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'leak detector',
     `leak_detected` Float32 CODEC(ZSTD(1)) COMMENT 'flag; Redfish LeakDetector DetectorState; NaN where missing',
+    `sensor_failed` Float32 CODEC(ZSTD(1)) COMMENT 'flag; Redfish LeakDetector unavailable, absent or disabled; NaN where missing',
+    `status_code` Float32 CODEC(ZSTD(1)) COMMENT 'code; Redfish LeakDetector: 0 OK, 1 warning, 2 critical; NaN where missing',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )
 ENGINE = ReplacingMergeTree(ts)
@@ -176,6 +190,8 @@ CREATE TABLE IF NOT EXISTS shelf_samples
     `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
     `shelf` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'power shelf',
     `output_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; Redfish PowerSupply; NaN where missing',
+    `input_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; Redfish PowerSupplyMetrics InputPowerWatts; NaN where missing',
+    `status_code` Float32 CODEC(ZSTD(1)) COMMENT 'code; Redfish Status.Health: 0 OK, 1 warning, 2 critical; NaN where missing',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )
 ENGINE = ReplacingMergeTree(ts)
@@ -184,6 +200,77 @@ ORDER BY (cluster, rack, shelf, ts, node, run_id, seq)
 TTL toDateTime(stored_at) + INTERVAL 30 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'one power shelf, one tick';
+
+CREATE TABLE IF NOT EXISTS fan_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `fan` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'fan of a chassis',
+    `speed_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish Fan SpeedPercent; NaN where missing',
+    `speed_rpm` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, revolutions per minute; Redfish Fan SpeedPercent.SpeedRPM; NaN where missing',
+    `status_code` Float32 CODEC(ZSTD(1)) COMMENT 'code; Redfish Status.Health: 0 OK, 1 warning, 2 critical; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, fan, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one fan, one poll';
+
+CREATE TABLE IF NOT EXISTS sensor_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `sensor` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'sensor of a baseboard, cooling unit or power shelf',
+    `temperature_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; Redfish Sensor, Thermal or ThermalMetrics; NaN where missing',
+    `margin_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; Redfish Sensor with ReadingBasis Headroom: lower is worse; NaN where missing',
+    `humidity_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish Sensor or EnvironmentMetrics; NaN where missing',
+    `power_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; Redfish Sensor or EnvironmentMetrics; NaN where missing',
+    `flow_lpm` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, litre per minute; Redfish Sensor; NaN where missing',
+    `pressure_kpa` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, kilopascal; Redfish Sensor; NaN where missing',
+    `level_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish Sensor; NaN where missing',
+    `speed_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish Sensor; NaN where missing',
+    `speed_rpm` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, revolutions per minute; Redfish Sensor; NaN where missing',
+    `voltage_v` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, volt; Redfish Sensor; NaN where missing',
+    `current_a` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, ampere; Redfish Sensor; NaN where missing',
+    `alarm_code` Float32 CODEC(ZSTD(1)) COMMENT 'code; Redfish Thresholds: 0 inside, 1 caution, 2 critical, 3 fatal; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, sensor, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one sensor of a management controller, one poll';
+
+CREATE TABLE IF NOT EXISTS bmc_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `bmc` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'management controller',
+    `answers` Float32 CODEC(ZSTD(1)) COMMENT 'flag; whether the management controller answered this poll; NaN where missing',
+    `poll_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, second; how long the poll took; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, bmc, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one poll of one management controller';
 
 CREATE TABLE IF NOT EXISTS node_frames
 (
