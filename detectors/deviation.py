@@ -23,8 +23,9 @@ RAW = names("gpu")
 
 RAW_AT = {name: i for i, name in enumerate(RAW)}
 
-MEASURED = tuple(metric.name for metric in SECTIONS["gpu"] if metric.kind in ("gauge", "rate"))
-COUNTED = tuple(metric.name for metric in SECTIONS["gpu"] if metric.kind == "counter")
+_EVERY_SECOND = tuple(metric for metric in SECTIONS["gpu"] if metric.every_s == 1)
+MEASURED = tuple(metric.name for metric in _EVERY_SECOND if metric.kind in ("gauge", "rate"))
+COUNTED = tuple(metric.name for metric in _EVERY_SECOND if metric.kind == "counter")
 
 COMPARED = MEASURED + COUNTED
 """Columns of what is compared with baselines; of a counter its increase per tick."""

@@ -15,7 +15,8 @@ Section = Literal["gpu", "nvlink", "fabric", "host", "tray", "loop", "cdu", "lea
 
 
 class Metric(NamedTuple):
-    """One metric: `on` says which hardware has it."""
+    """One metric: `on` says which hardware has it, `every_s` how often it is read (what is read less often than every
+    second is no part of a GPU's baseline)."""
 
     section: Section
     name: str
@@ -24,9 +25,13 @@ class Metric(NamedTuple):
     high: float
     source: str
     on: str = "all"
+    every_s: int = 1
 
 
 _ENDLESS = 3.4e38
+
+FEC_BINS = 16
+"""Codewords by how many symbols had to be corrected: 0 to 15."""
 
 METRICS: tuple[Metric, ...] = (
     # GPU: power and heat
@@ -66,6 +71,56 @@ METRICS: tuple[Metric, ...] = (
     Metric("gpu", "nvlink_rx_bytes_per_s", "rate", 0, 1e13, "NVML field 139 or 204, all links"),
     Metric("gpu", "nvlink_error_count", "counter", 0, _ENDLESS, "NVML fields 161-163 or 206-214, all links"),
     Metric("gpu", "recovery_action", "code", 0, 7, "NVML field 230", "driver 570 and later"),
+    # GPU: read every ten seconds
+    Metric("gpu", "sync_boost_share", "rate", 0, 1.5, "NVML field 76, nanoseconds per nanosecond", every_s=10),
+    Metric("gpu", "pcie_generation", "code", 1, 16, "nvmlDeviceGetCurrPcieLinkGeneration", every_s=10),
+    Metric("gpu", "pcie_width_lanes", "code", 1, 64, "nvmlDeviceGetCurrPcieLinkWidth", every_s=10),
+    Metric("gpu", "pcie_width_most_lanes", "code", 1, 64, "nvmlDeviceGetMaxPcieLinkWidth", every_s=10),
+    Metric("gpu", "pcie_correctable_count", "counter", 0, _ENDLESS, "NVML field 173", every_s=10),
+    Metric("gpu", "pcie_uncorrectable_count", "counter", 0, _ENDLESS, "NVML fields 179 and 180", every_s=10),
+    Metric("gpu", "pcie_recovery_count", "counter", 0, _ENDLESS, "NVML field 169 (L0 to recovery)", every_s=10),
+    Metric("gpu", "mig_enabled", "flag", 0, 1, "nvmlDeviceGetMigMode", "Ampere and later", 10),
+    Metric("gpu", "fabric_state", "code", 0, 3, "nvmlDeviceGetGpuFabricInfoV", "GPUs on NVSwitch", 10),
+    Metric("gpu", "fabric_fault", "flag", 0, 1, "fabric info, by the product's rule", "GPUs on NVSwitch", 10),
+    # GPU: read every minute
+    Metric("gpu", "power_limit_default_w", "gauge", 0, 5000, "NVML field 189", every_s=60),
+    Metric("gpu", "slowdown_margin_c", "gauge", -50, 50, "NVML field 194 (margin at slowdown)", "Ada and later", 60),
+    Metric("gpu", "ecc_sbe_lifetime_count", "counter", 0, _ENDLESS, "NVML field 5 (aggregate)", every_s=60),
+    Metric("gpu", "ecc_dbe_lifetime_count", "counter", 0, _ENDLESS, "NVML field 6 (aggregate)", every_s=60),
+    Metric("gpu", "sram_correctable_count", "counter", 0, _ENDLESS, "nvmlDeviceGetSramEccErrorStatus", every_s=60),
+    Metric("gpu", "sram_uncorrectable_count", "counter", 0, _ENDLESS, "nvmlDeviceGetSramEccErrorStatus", every_s=60),
+    Metric("gpu", "sram_threshold_exceeded", "flag", 0, 1, "nvmlDeviceGetSramEccErrorStatus", every_s=60),
+    Metric("gpu", "retired_page_count", "counter", 0, 10000, "NVML fields 29 and 30", "before Ampere", 60),
+    Metric("gpu", "retirement_pending", "flag", 0, 1, "NVML field 31", "before Ampere", 60),
+    Metric("gpu", "remap_banks_exhausted_count", "counter", 0, 10000, "NVML field 306", "Ampere and later", 60),
+    Metric("gpu", "memory_unrepairable", "flag", 0, 1, "nvmlDeviceGetUnrepairableMemoryFlag_v1", every_s=60),
+    Metric("gpu", "repair_pending", "flag", 0, 1, "nvmlDeviceGetRepairStatus (channel or TPC)", every_s=60),
+    # NVLink: one row per link, every ten seconds
+    Metric("nvlink", "state", "code", 0, 3, "NVML field 165 (0 inactive, 1 active, 2 sleeping)", every_s=10),
+    Metric("nvlink", "speed_bytes_per_s", "gauge", 0, 1e12, "NVML field 164", every_s=10),
+    Metric("nvlink", "tx_bytes_per_s", "rate", 0, 1e12, "NVML field 138 or 202", every_s=10),
+    Metric("nvlink", "rx_bytes_per_s", "rate", 0, 1e12, "NVML field 139 or 204", every_s=10),
+    Metric("nvlink", "replay_count", "counter", 0, _ENDLESS, "NVML field 161", "up to Hopper", 10),
+    Metric("nvlink", "recovery_count", "counter", 0, _ENDLESS, "NVML field 162 or 215", every_s=10),
+    Metric("nvlink", "crc_error_count", "counter", 0, _ENDLESS, "NVML field 163", "up to Hopper", 10),
+    Metric("nvlink", "malformed_count", "counter", 0, _ENDLESS, "NVML field 206", "NVLink 5", 10),
+    Metric("nvlink", "overrun_count", "counter", 0, _ENDLESS, "NVML field 207", "NVLink 5", 10),
+    Metric("nvlink", "receive_error_count", "counter", 0, _ENDLESS, "NVML field 208", "NVLink 5", 10),
+    Metric("nvlink", "remote_error_count", "counter", 0, _ENDLESS, "NVML field 209", "NVLink 5", 10),
+    Metric("nvlink", "general_error_count", "counter", 0, _ENDLESS, "NVML field 210", "NVLink 5", 10),
+    Metric("nvlink", "integrity_error_count", "counter", 0, _ENDLESS, "NVML field 211", "NVLink 5", 10),
+    Metric("nvlink", "discard_count", "counter", 0, _ENDLESS, "NVML field 212", "NVLink 5", 10),
+    Metric("nvlink", "recovered_count", "counter", 0, _ENDLESS, "NVML field 213", "NVLink 5", 10),
+    Metric("nvlink", "recovery_failed_count", "counter", 0, _ENDLESS, "NVML field 214", "NVLink 5", 10),
+    Metric("nvlink", "retransmit_ratio", "rate", 0, 1, "NVML field 295 over 294", "NVLink 5", 10),
+    Metric("nvlink", "effective_error_count", "counter", 0, _ENDLESS, "NVML field 219", "NVLink 5", 60),
+    Metric("nvlink", "symbol_error_count", "counter", 0, _ENDLESS, "NVML field 221", "NVLink 5", 60),
+    Metric("nvlink", "effective_ber_log10", "gauge", -255, 0, "NVML field 220, unpacked", "NVLink 5", 60),
+    Metric("nvlink", "symbol_ber_log10", "gauge", -255, 0, "NVML field 222, unpacked", "NVLink 5", 60),
+    *(
+        Metric("nvlink", f"fec_{n}_per_s", "rate", 0, 1e12, f"NVML field {235 + n}", "NVLink 5", 60)
+        for n in range(FEC_BINS)
+    ),
     # Host
     Metric("host", "cpu_utilization_pct", "gauge", 0, 100, "/proc/stat, difference over the tick"),
     Metric("host", "cpu_steal_pct", "gauge", 0, 100, "/proc/stat, difference over the tick"),

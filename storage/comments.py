@@ -4,6 +4,8 @@ from schemas.metrics import Metric
 
 _UNITS = {
     "_bytes_per_s": "bytes per second",
+    "_per_s": "per second",
+    "_log10": "power of ten",
     "_bytes": "bytes",
     "_count": "count",
     "_a": "ampere",

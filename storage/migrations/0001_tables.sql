@@ -45,6 +45,28 @@ CREATE TABLE IF NOT EXISTS gpu_samples
     `nvlink_rx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; NVML field 139 or 204, all links; NaN where missing',
     `nvlink_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML fields 161-163 or 206-214, all links; NaN where missing',
     `recovery_action` Float32 CODEC(ZSTD(1)) COMMENT 'code; NVML field 230; driver 570 and later; NaN where missing',
+    `sync_boost_share` Float32 CODEC(ZSTD(1)) COMMENT 'rate, part of the tick; NVML field 76, nanoseconds per nanosecond; NaN where missing',
+    `pcie_generation` Float32 CODEC(ZSTD(1)) COMMENT 'code; nvmlDeviceGetCurrPcieLinkGeneration; NaN where missing',
+    `pcie_width_lanes` Float32 CODEC(ZSTD(1)) COMMENT 'code; nvmlDeviceGetCurrPcieLinkWidth; NaN where missing',
+    `pcie_width_most_lanes` Float32 CODEC(ZSTD(1)) COMMENT 'code; nvmlDeviceGetMaxPcieLinkWidth; NaN where missing',
+    `pcie_correctable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 173; NaN where missing',
+    `pcie_uncorrectable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML fields 179 and 180; NaN where missing',
+    `pcie_recovery_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 169 (L0 to recovery); NaN where missing',
+    `mig_enabled` Float32 CODEC(ZSTD(1)) COMMENT 'flag; nvmlDeviceGetMigMode; Ampere and later; NaN where missing',
+    `fabric_state` Float32 CODEC(ZSTD(1)) COMMENT 'code; nvmlDeviceGetGpuFabricInfoV; GPUs on NVSwitch; NaN where missing',
+    `fabric_fault` Float32 CODEC(ZSTD(1)) COMMENT 'flag; fabric info, by the product\'s rule; GPUs on NVSwitch; NaN where missing',
+    `power_limit_default_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; NVML field 189; NaN where missing',
+    `slowdown_margin_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; NVML field 194 (margin at slowdown); Ada and later; NaN where missing',
+    `ecc_sbe_lifetime_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 5 (aggregate); NaN where missing',
+    `ecc_dbe_lifetime_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 6 (aggregate); NaN where missing',
+    `sram_correctable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; nvmlDeviceGetSramEccErrorStatus; NaN where missing',
+    `sram_uncorrectable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; nvmlDeviceGetSramEccErrorStatus; NaN where missing',
+    `sram_threshold_exceeded` Float32 CODEC(ZSTD(1)) COMMENT 'flag; nvmlDeviceGetSramEccErrorStatus; NaN where missing',
+    `retired_page_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML fields 29 and 30; before Ampere; NaN where missing',
+    `retirement_pending` Float32 CODEC(ZSTD(1)) COMMENT 'flag; NVML field 31; before Ampere; NaN where missing',
+    `remap_banks_exhausted_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 306; Ampere and later; NaN where missing',
+    `memory_unrepairable` Float32 CODEC(ZSTD(1)) COMMENT 'flag; nvmlDeviceGetUnrepairableMemoryFlag_v1; NaN where missing',
+    `repair_pending` Float32 CODEC(ZSTD(1)) COMMENT 'flag; nvmlDeviceGetRepairStatus (channel or TPC); NaN where missing',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it',
     INDEX stored_at_range stored_at TYPE minmax
 )
@@ -54,6 +76,63 @@ ORDER BY (cluster, node, gpu, ts, run_id, seq)
 TTL toDateTime(stored_at) + INTERVAL 30 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'one GPU, one tick';
+
+CREATE TABLE IF NOT EXISTS nvlink_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `gpu` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU',
+    `link` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the link',
+    `state` Float32 CODEC(ZSTD(1)) COMMENT 'code; NVML field 165 (0 inactive, 1 active, 2 sleeping); NaN where missing',
+    `speed_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, bytes per second; NVML field 164; NaN where missing',
+    `tx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; NVML field 138 or 202; NaN where missing',
+    `rx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; NVML field 139 or 204; NaN where missing',
+    `replay_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 161; up to Hopper; NaN where missing',
+    `recovery_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 162 or 215; NaN where missing',
+    `crc_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 163; up to Hopper; NaN where missing',
+    `malformed_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 206; NVLink 5; NaN where missing',
+    `overrun_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 207; NVLink 5; NaN where missing',
+    `receive_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 208; NVLink 5; NaN where missing',
+    `remote_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 209; NVLink 5; NaN where missing',
+    `general_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 210; NVLink 5; NaN where missing',
+    `integrity_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 211; NVLink 5; NaN where missing',
+    `discard_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 212; NVLink 5; NaN where missing',
+    `recovered_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 213; NVLink 5; NaN where missing',
+    `recovery_failed_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 214; NVLink 5; NaN where missing',
+    `retransmit_ratio` Float32 CODEC(ZSTD(1)) COMMENT 'rate, part of one; NVML field 295 over 294; NVLink 5; NaN where missing',
+    `effective_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 219; NVLink 5; NaN where missing',
+    `symbol_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; NVML field 221; NVLink 5; NaN where missing',
+    `effective_ber_log10` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, power of ten; NVML field 220, unpacked; NVLink 5; NaN where missing',
+    `symbol_ber_log10` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, power of ten; NVML field 222, unpacked; NVLink 5; NaN where missing',
+    `fec_0_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 235; NVLink 5; NaN where missing',
+    `fec_1_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 236; NVLink 5; NaN where missing',
+    `fec_2_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 237; NVLink 5; NaN where missing',
+    `fec_3_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 238; NVLink 5; NaN where missing',
+    `fec_4_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 239; NVLink 5; NaN where missing',
+    `fec_5_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 240; NVLink 5; NaN where missing',
+    `fec_6_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 241; NVLink 5; NaN where missing',
+    `fec_7_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 242; NVLink 5; NaN where missing',
+    `fec_8_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 243; NVLink 5; NaN where missing',
+    `fec_9_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 244; NVLink 5; NaN where missing',
+    `fec_10_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 245; NVLink 5; NaN where missing',
+    `fec_11_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 246; NVLink 5; NaN where missing',
+    `fec_12_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 247; NVLink 5; NaN where missing',
+    `fec_13_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 248; NVLink 5; NaN where missing',
+    `fec_14_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 249; NVLink 5; NaN where missing',
+    `fec_15_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; NVML field 250; NVLink 5; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, gpu, link, ts, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one NVLink of a GPU, one tick';
 
 CREATE TABLE IF NOT EXISTS host_samples
 (
