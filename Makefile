@@ -31,11 +31,12 @@ demo: $(STAMP)  ## A simulated fleet of 8 NVL72 racks with one weak GPU, found a
 test: $(DEV_STAMP)  ## All tests; with Java and Maven they include a real Kafka
 	$(BIN)/pytest
 
-check: $(DEV_STAMP)  ## Format, lint, types, import rules, and that the generated pages are true
+check: $(DEV_STAMP)  ## Format, lint, types, import rules, docs/wire.md as generated, the Compose file
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m schemas.page | diff -u docs/wire.md - || { echo "docs/wire.md is old: run make wire"; exit 1; }
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
 format: $(DEV_STAMP)  ## Format and fix what can be fixed

@@ -4,10 +4,12 @@ So the agent on a node never imports what only a worker needs, and `--help` is q
 """
 
 import importlib
+import os
 import sys
 
 import click
 
+from lockstep.variables import warn_of_unknown
 from runtime.errors import UserError
 
 # name: (module with `command`, one line for the list)
@@ -76,9 +78,10 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line: exit status 0 done, 1 a condition asked for, 2 unusable input with one line why."""
+    warn_of_unknown(os.environ, lambda line: click.echo(f"lockstep: {line}", err=True))
     try:
         # click 8.2 and later return the status of `Exit` here, older ones raise it.
-        status = group.main(standalone_mode=False)
+        status = group.main(prog_name="lockstep", standalone_mode=False)
         if isinstance(status, int) and status:
             sys.exit(status)
     except UserError as error:
@@ -86,8 +89,12 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "lockstep"
+        click.echo(f"lockstep: {error.format_message().rstrip('.')}; see `{path} --help`", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

@@ -4,6 +4,7 @@ A field `broker` becomes `--broker`, read from LOCKSTEP_BROKER where it is not g
 a process list shows them: they come from the environment only.
 """
 
+import math
 import os
 import signal
 import threading
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from runtime.log import configure
-from runtime.settings import PREFIX, from_environment
+from runtime.settings import PREFIX, choices, from_environment
 
 S = TypeVar("S", bound=msgspec.Struct)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,6 +45,21 @@ def settings_options(cls: type[msgspec.Struct], *, hidden: tuple[str, ...] = ())
     return decorate
 
 
+class Number(click.FloatRange):
+    """A float option: in its range, and finite. click lets nan through every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
+def say(line: str) -> None:
+    """A line for the person who watches: on standard error, apart from what the command prints."""
+    click.echo(line, err=True)
+
+
 def settings(cls: type[S], options: dict[str, Any]) -> S:
     """The settings of a process from its options and the environment; UserError where one makes no sense."""
     known = {field.name for field in msgspec.structs.fields(cls)}
@@ -69,6 +85,8 @@ def _description(hint: Any) -> str:
 
 def _metavar(hint: Any) -> str:
     base = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if choices(hint):
+        return "|".join(choices(hint))
     return {int: "N", float: "X", bool: "yes|no", str: "TEXT"}.get(base, "TEXT")
 
 

@@ -4,8 +4,9 @@ A field `broker` of settings with prefix LOCKSTEP is read from LOCKSTEP_BROKER. 
 annotations; a value that makes no sense is one line with the variable's name, never a traceback.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -61,10 +62,13 @@ def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any)
     for name, value in values.items():
         value = values[name] = _SPOKEN.get(value.lower(), value) if _is_flag(cls, name, value) else value
         try:
-            msgspec.convert({name: value}, _only(cls, name), strict=False)
+            converted = getattr(msgspec.convert({name: value}, _only(cls, name), strict=False), name)
+            # A number without end passes every range check or none of them as it likes; no setting means it.
+            if isinstance(converted, float) and not math.isfinite(converted):
+                raise msgspec.ValidationError("give a finite number")
         except msgspec.ValidationError as error:
             said = _where(name, given)
-            why = "give HOST:PORT[,HOST:PORT]" if name == "broker" else str(error).split(" - at")[0]
+            why = _expected(cls, name) or str(error).split(" - at")[0]
             raise UserError(f"{said}={_shown(name, value)}: {why}") from None
     return msgspec.convert(values, cls, strict=False)
 
@@ -74,6 +78,33 @@ _SPOKEN = {"yes": "true", "no": "false", "on": "true", "off": "false"}
 
 def _is_flag(cls: type[msgspec.Struct], name: str, value: Any) -> bool:
     return isinstance(value, str) and next(f for f in msgspec.structs.fields(cls) if f.name == name).type is bool
+
+
+def choices(kind: Any) -> tuple[str, ...]:
+    """The values of an enumerated setting's type; none for any other type.
+
+    >>> choices(Literal["PLAIN", "SCRAM"] | None)
+    ('PLAIN', 'SCRAM')
+    """
+    return tuple(str(value) for value in _literals(kind))
+
+
+def _literals(kind: Any) -> Iterator[Any]:
+    if get_origin(kind) is Literal:
+        yield from get_args(kind)
+    else:
+        for part in get_args(kind):
+            yield from _literals(part)
+
+
+def _expected(cls: type[msgspec.Struct], name: str) -> str:
+    """What to give instead, where the type's own complaint does not say it."""
+    kind = next(field.type for field in msgspec.structs.fields(cls) if field.name == name)
+    if name == "broker":
+        return "give HOST:PORT[,HOST:PORT]"
+    if kind is bool:
+        return "give yes or no"
+    return f"give one of {', '.join(choices(kind))}" if choices(kind) else ""
 
 
 def _only(cls: type[msgspec.Struct], name: str) -> type[msgspec.Struct]:

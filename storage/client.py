@@ -5,6 +5,8 @@ Any number of days in one insert: a replay, or a clock that is wrong, must not s
 so.
 """
 
+import logging
+
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import Error
@@ -15,6 +17,9 @@ from runtime.settings import ClickHouse
 __all__ = ["Client", "StorageUnreachable", "ask", "explained", "get_client", "one_line"]
 
 SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
+
+# Its words on a failed request ("Unexpected Http Driver Exception") say less than the error that we explain.
+logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
 
 REFUSED = frozenset({192, 193, 194, 497, 516})
 """UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, ACCESS_DENIED, AUTHENTICATION_FAILED."""
@@ -56,6 +61,8 @@ def ask(client: Client, sql: str, form: str) -> bytes:
     try:
         return client.raw_query(sql, fmt=form, settings={"readonly": 2})
     except Error as error:
+        if error.code is None:
+            raise StorageUnreachable(f"ClickHouse does not answer any more: {one_line(error)}") from None
         raise UserError(one_line(error)) from None
 
 
@@ -73,12 +80,38 @@ def explained(error: Error, settings: ClickHouse) -> UserError:
         )
     if error.code is not None:
         return UserError(f"{where}: {one_line(error)}")
+    if "HTTP status" in str(error):
+        return StorageUnreachable(
+            f"what answers at {settings.clickhouse_host}:{settings.clickhouse_port} is not ClickHouse's HTTP "
+            "interface: set LOCKSTEP_CLICKHOUSE_HOST and LOCKSTEP_CLICKHOUSE_PORT"
+        )
     return StorageUnreachable(
-        f"{where} does not answer: start it, or set LOCKSTEP_CLICKHOUSE_HOST and _PORT ({one_line(error)})"
+        f"{where} does not answer ({reason(error)}): start it, or set LOCKSTEP_CLICKHOUSE_HOST and "
+        "LOCKSTEP_CLICKHOUSE_PORT"
     )
 
 
+def reason(error: BaseException) -> str:
+    """What the operating system said at the bottom of `error`'s causes ("Connection refused"), not what a library
+    made of it."""
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while isinstance(cause, BaseException) and cause not in seen:
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__ or getattr(cause, "reason", None)
+    for cause in reversed(seen):
+        if isinstance(cause, TimeoutError) or "timed out" in str(cause).lower():
+            return "timed out"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return _first_line(error)
+
+
 def one_line(error: Exception) -> str:
-    """The first line of the error's text, short enough to read."""
+    """The first line of the error's text, short enough to read; the reason where no ClickHouse answered."""
+    return reason(error) if isinstance(error, Error) and error.code is None else _first_line(error)
+
+
+def _first_line(error: BaseException) -> str:
     text = str(error).strip().splitlines() or [type(error).__name__]
     return text[0][:300]

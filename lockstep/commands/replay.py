@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from lockstep.options import settings, settings_options
-from lockstep.replay import Paced, files, read, send_all
+from lockstep.options import Number, say, settings, settings_options
+from lockstep.replay import Paced, check, files, read, send_all
 from lockstep.replay.table import Columns
 from runtime.clock import SystemClock
 from runtime.errors import UserError
@@ -20,6 +20,8 @@ TOGETHER = 2000
 """Records between two looks at the readers: well under a megabyte of any partition."""
 
 PATIENCE_S = 60.0
+BROKER_S = 5.0
+"""A person waits: long enough for a broker that is just starting, short enough to notice a wrong address."""
 
 
 @click.command(
@@ -29,9 +31,7 @@ PATIENCE_S = 60.0
 )
 @click.argument("paths", nargs=-1, required=True, metavar="FILES")
 @settings_options(Connection)
-@click.option(
-    "--speed", type=click.FloatRange(0), default=0, show_default=True, help="Times real time; 0 is as fast as it goes."
-)
+@click.option("--speed", type=Number(0), default=0, show_default=True, help="Times real time; 0 is as fast as it goes.")
 @click.option("--map", "mapping", multiple=True, metavar="COLUMN=METRIC", help="What a column of a table means.")
 @click.option("--run-id", type=click.IntRange(0), help="Run number of the records of tables  [default: now]")
 def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_id: int | None, **options: Any) -> None:
@@ -44,7 +44,8 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
     clock, counters = SystemClock(), Counters()
     columns = Columns(dict(_pair(text) for text in mapping))
     chosen = files(paths)
-    wait_for_broker(connection, 10)
+    check(chosen, columns, connection.cluster)
+    wait_for_broker(connection, BROKER_S, say)
     producer = Producer(connection, client_id="replay", counters=counters, bound=100_000)
     pacer = EmbeddedPacer(connection, {group: READS[group] for group in (WORKER, WRITER)})
     began = shown = clock.monotonic()
@@ -63,7 +64,7 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
         nonlocal shown
         if clock.monotonic() - shown >= 2:
             shown = clock.monotonic()
-            click.echo(f"{count:,} records, {count / (shown - began):,.0f}/s", err=True)
+            say(f"{count:,} records, {count / (shown - began):,.0f}/s")
 
     total = 0
     try:
@@ -71,7 +72,7 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
             # Each file is a run of its own: its sequence numbers start anew.
             run = (run_id if run_id is not None else clock.now_ms()) + number
             total += send_all(read(path, columns, connection.cluster, run), send, Paced(speed, clock), progress)
-            click.echo(f"{path.name}: run {run}", err=True)
+            say(f"{path.name}: run {run}")
     finally:
         sent = producer.flush(PATIENCE_S)
         producer.close(5)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from lockstep.options import settings, settings_options
+from lockstep.options import Number, say, settings, settings_options
 from lockstep.replay.recording import frame
 from runtime.errors import UserError
 from runtime.kafka import Consumer, create_topics, wait_for_broker
@@ -20,6 +20,9 @@ from schemas.readable import readable
 from schemas.record import Record
 from schemas.topics import TOPICS
 from streams.topics import changelog_topics
+
+BROKER_S = 5.0
+"""A person waits: long enough for a broker that is just starting, short enough to notice a wrong address."""
 
 
 @click.group()
@@ -34,7 +37,7 @@ def command() -> None:
 def create(partitions: int, replication: int, **options: str | None) -> None:
     """Create every topic with its partitions, retention and compaction; what is there already is checked."""
     connection = settings(Connection, options)
-    wait_for_broker(connection, 10)
+    wait_for_broker(connection, BROKER_S, say)
     for line in create_topics(connection, partitions, replication, compacted=changelog_topics()):
         click.echo(line)
 
@@ -49,7 +52,7 @@ def create(partitions: int, replication: int, **options: str | None) -> None:
 @click.option("--format", "form", type=click.Choice(["text", "json", "record"]), default="text", show_default=True)
 @click.option("--from-start", is_flag=True, help="From the oldest record kept, not from now on.")
 @click.option("--count", type=click.IntRange(1), help="Stop after so many records.")
-@click.option("--seconds", type=click.FloatRange(0.1), help="Stop after so long without a record.")
+@click.option("--seconds", type=Number(0.1), help="Stop after so long without a record.")
 def tail(
     topic: str, form: str, from_start: bool, count: int | None, seconds: float | None, **options: str | None
 ) -> None:
@@ -60,7 +63,7 @@ def tail(
     if topic not in TOPICS:
         raise UserError(f"no topic {topic!r}; there are: {', '.join(TOPICS)}")
     connection = settings(Connection, options)
-    wait_for_broker(connection, 10)
+    wait_for_broker(connection, BROKER_S, say)
     shown = 0
     consumer = Consumer(connection, None, (topic,), None, from_start=from_start)
     try:

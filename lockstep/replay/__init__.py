@@ -24,6 +24,20 @@ def read(path: Path, columns: Columns, cluster: str, run_id: int) -> Iterator[Re
     )
 
 
+def check(paths: Sequence[Path], columns: Columns, cluster: str) -> None:
+    """UserError where a file cannot be opened, is of no known kind, or does not begin as its kind should.
+
+    Looks at each file's first record only: what is wrong further in stops the replay there.
+    """
+    for path in paths:
+        try:
+            first = next(read(path, columns, cluster, 0), None)
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}") from None
+        if first is None:
+            raise UserError(f"{path}: no record in there")
+
+
 class Paced:
     """Waits until a record's time has come: `speed` event seconds a real second, 0 as fast as possible."""
 
@@ -63,7 +77,7 @@ def files(paths: Sequence[str]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            raise UserError(f"{path}: no such file")
+            raise UserError(f"{path}: {'neither a file nor a folder' if path.exists() else 'no such file'}")
     if not found:
         raise UserError(f"{', '.join(paths)}: nothing to replay in there")
     return found

@@ -1,8 +1,10 @@
 """Topics as they should be, and whether a broker is there."""
 
+import logging
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -15,22 +17,35 @@ from runtime.kafka.offsets import Offsets
 from runtime.settings import Connection
 from schemas.topics import TOPICS
 
+log = logging.getLogger(__name__)
+
 WAIT_STEP_S = 0.2
 ATTEMPT_S = 5.0
+SILENCE_S = 1.0
+"""A wait that is longer than this says what it waits for."""
 
 
-def wait_for_broker(connection: Connection, timeout_s: float) -> None:
-    """Return when a broker answers; BrokerUnreachable, saying why, when none does within `timeout_s`."""
+def wait_for_broker(connection: Connection, timeout_s: float, say: Callable[[str], object] = log.warning) -> None:
+    """Return when a broker answers; BrokerUnreachable, saying why, when none does within `timeout_s`.
+
+    `say` is told after a second that this waits, and for whom.
+    """
     deadline = time.monotonic() + timeout_s
-    while True:
-        left_s = max(1.0, min(ATTEMPT_S, deadline - time.monotonic()))
-        try:
-            connected(connection, KafkaAdminClient, bootstrap_timeout_ms=int(left_s * 1000)).close()
-            return
-        except BrokerUnreachable:
-            if time.monotonic() + WAIT_STEP_S >= deadline:
-                raise
-        time.sleep(WAIT_STEP_S)
+    impatience = threading.Timer(SILENCE_S, say, (f"waiting for the broker at {connection.broker} ...",))
+    impatience.daemon = True
+    impatience.start()
+    try:
+        while True:
+            left_s = max(1.0, min(ATTEMPT_S, deadline - time.monotonic()))
+            try:
+                connected(connection, KafkaAdminClient, bootstrap_timeout_ms=int(left_s * 1000)).close()
+                return
+            except BrokerUnreachable:
+                if time.monotonic() + WAIT_STEP_S >= deadline:
+                    raise
+            time.sleep(WAIT_STEP_S)
+    finally:
+        impatience.cancel()
 
 
 def topic_settings(compacted: bool, retention_ms: int | None) -> dict[str, str]:
