@@ -4,12 +4,9 @@ Rows are gone through in the order (run, step). Files that have that order alrea
 streamed; one that has not is sorted on disk.
 """
 
-import csv
 import heapq
 import itertools
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +15,9 @@ import msgspec
 from collectors.steps import BadStep, StepLine, from_row, natural
 from detectors.groups import DEADLINE_MS
 from detectors.job import JobRecord
-from lockstep.analyze.files import head, lines
-from lockstep.analyze.parquet import batches, open_parquet
-from lockstep.analyze.recognise import PARQUET, json_object
+from lockstep.analyze import table
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
-from runtime.errors import UserError
+from lockstep.analyze.table import Key
 from schemas.step import RankStep, StepFrame
 
 ONLY_NODE = "only-node"
@@ -51,8 +46,8 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:
     """Every row that is a step, in the file's order."""
-    for number, row in _raw(input_.path, _COLUMNS):
-        if isinstance(row, BadStep):
+    for number, row in table.rows(input_.path, _COLUMNS):
+        if row is None:
             continue
         try:
             found = from_row(row)
@@ -69,7 +64,9 @@ def _order(row: StepLine) -> tuple[int, str, int]:
 def _ordered(input_: Input, progress: Progress) -> Iterator[StepLine]:
     """The file's rows in order, counted as they are used."""
     progress(f"looking at {input_.path.name}", 0)
-    rows = _rows(input_) if _in_order(input_.path) else _sorted(input_)
+    rows = _rows(input_)
+    if not table.in_order(_keys(input_.path)):
+        rows = table.sorted_on_disk(rows, _order, StepLine)
     for number, row in enumerate(rows, 1):
         input_.records = number
         if number % 50_000 == 0:
@@ -77,76 +74,25 @@ def _ordered(input_: Input, progress: Progress) -> Iterator[StepLine]:
         yield row
 
 
-def _in_order(path: Path) -> bool:
-    """Whether run, job and step never fall from one row to the next."""
-    before = (-1, "", -1)
-    for _, row in _raw(path, _KEYS):
-        if isinstance(row, BadStep):
-            continue
-        step = natural(row.get("step"))
-        if step is None:
+def _keys(path: Path) -> Iterator[Key]:
+    """Run, job and step of every row that has them."""
+    for _, row in table.rows(path, _KEYS):
+        step = None if row is None else natural(row.get("step"))
+        if row is None or step is None:
             continue
         run = natural(row.get("run_idx", row.get("run")))
-        here = (-1 if run is None else run, str(row.get("job") or ""), step)
-        if here < before:
-            return False
-        before = here
-    return True
-
-
-def _sorted(input_: Input) -> Iterator[StepLine]:
-    """The rows through a temporary database file, which sorts on disk."""
-    with closing(sqlite3.connect("")) as database:
-        database.execute("CREATE TABLE rows (run INTEGER, job TEXT, step INTEGER, row BLOB)")
-        encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(StepLine).decode
-        database.executemany(
-            "INSERT INTO rows VALUES (?, ?, ?, ?)", ((*_order(row), encode(row)) for row in _rows(input_))
-        )
-        for (blob,) in database.execute("SELECT row FROM rows ORDER BY run, job, step, rowid"):
-            yield decode(blob)
+        yield -1 if run is None else run, str(row.get("job") or ""), step
 
 
 def _rows(input_: Input) -> Iterator[StepLine]:
     """The file's rows as they stand; what is no step is counted and left out."""
-    for _, row in _raw(input_.path, _COLUMNS):
+    for _, row in table.rows(input_.path, _COLUMNS):
         try:
-            if isinstance(row, BadStep):
-                raise row
+            if row is None:
+                raise BadStep("broken")
             yield from_row(row)
         except BadStep as error:
             input_.skip(error.reason)
-
-
-def _raw(path: Path, columns: frozenset[str]) -> Iterator[tuple[int, Mapping[str, Any] | BadStep]]:
-    """The rows by column name, whatever the form, with their line (0 in Parquet, of which only `columns` are read)."""
-    start = head(path)
-    if start.startswith(PARQUET):
-        return _parquet(path, columns)
-    if json_object(next((line for line in start.splitlines() if line.strip()), b"")) is not None:
-        return (
-            (number, json_object(line) or BadStep("broken"))
-            for number, line in enumerate(lines(path), 1)
-            if line.strip()
-        )
-    return _csv(path)
-
-
-def _csv(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    text = (line.decode("utf-8-sig" if number == 0 else "utf-8", "replace") for number, line in enumerate(lines(path)))
-    reader = csv.DictReader(text, skipinitialspace=True)
-    try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise UserError(f"{path}: no readable CSV: {error}") from None
-
-
-def _parquet(path: Path, columns: frozenset[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    file = open_parquet(path)
-    wanted = [name for name in file.schema_arrow.names if name in columns]
-    for batch in batches(path, file, wanted):
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield 0, dict(zip(wanted, values, strict=True))
 
 
 def _ticks(rows: Iterator[StepLine], timed: bool) -> Iterator[tuple[int, list[JobRecord]]]:
