@@ -187,9 +187,9 @@ SECTIONS: dict[Section, tuple[Metric, ...]] = {
 }
 
 
-def names(section: Section) -> tuple[str, ...]:
-    """The section's metric names in catalogue order: the columns of its table."""
-    return tuple(metric.name for metric in SECTIONS[section])
+def names(section: Section, every_s: int | None = None) -> tuple[str, ...]:
+    """The section's metric names in catalogue order: the columns of its table; or only what is read every `every_s`."""
+    return tuple(metric.name for metric in SECTIONS[section] if every_s in (None, metric.every_s))
 
 
 def metric(section: Section, name: str) -> Metric | None:

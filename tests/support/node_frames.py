@@ -10,7 +10,7 @@ from schemas.matrix import Matrix
 from schemas.metrics import names
 
 T0 = 1_700_000_000_000
-COLUMNS = names("gpu")
+COLUMNS = names("gpu", every_s=1)
 COLUMN = {name: i for i, name in enumerate(COLUMNS)}
 
 WORKING = {
