@@ -9,7 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from detectors.incident_words import action, cause_of, culprits, evidence, leading, severity, sql, summary
+from detectors.incident_sql import sql
+from detectors.incident_words import action, cause_of, culprits, evidence, leading, severity, summary
 from detectors.relation import Places, related, same_subject
 from detectors.state import unpack
 from schemas.event import Event

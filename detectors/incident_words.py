@@ -1,4 +1,4 @@
-"""What an incident says: its leading verdict, cause, culprits, severity, one line, and where to look further."""
+"""What an incident says: its leading verdict, cause, culprits, severity, and one line."""
 
 from collections.abc import Sequence
 
@@ -36,8 +36,6 @@ LOOK: dict[Kind, str] = {
     "straggler": "Compare this rank with its peers; run a GEMM check on its GPU.",
 }
 """What to do while the cause is unknown."""
-
-_MARGIN_MS = 300_000
 
 
 def leading(findings: Sequence[Finding]) -> Finding:
@@ -130,30 +128,3 @@ def evidence(lead: Finding, findings: Sequence[Finding], notes: Sequence[Evidenc
     for note in notes:
         out.setdefault(note.text, note)
     return tuple(out.values())[:12]
-
-
-def sql(lead: Finding, who: Sequence[Subject], from_ms: int, until_ms: int) -> str:
-    """The query that shows the evidence in ClickHouse, five minutes around it."""
-    begin, end = from_ms - _MARGIN_MS, until_ms + _MARGIN_MS
-    when = f"ts BETWEEN fromUnixTimestamp64Milli({max(begin, 0)}) AND fromUnixTimestamp64Milli({end})"
-    subject = who[0] if who else lead.subject
-    cluster = f"cluster = {_text(lead.cluster)}"
-    if lead.kind in ("straggler", "slow_link", "hang") and subject.job:
-        by_steps = lead.onset_step is not None and lead.kind == "straggler"
-        table = "steps" if by_steps else "collective_progress" if lead.kind == "hang" else "collective_operations"
-        order = "step, rank" if by_steps else "ts" if lead.kind == "hang" else "communicator, function, sn, rank"
-        return f"SELECT * FROM {table} WHERE {cluster} AND job = {_text(subject.job)} AND {when} ORDER BY {order}"
-    if subject.gpu:
-        return f"SELECT * FROM gpu_samples WHERE {cluster} AND gpu = {_text(subject.gpu)} AND {when} ORDER BY ts"
-    if subject.scope == "rack":
-        return f"SELECT * FROM loop_samples WHERE {cluster} AND rack = {_text(subject.rack)} AND {when} ORDER BY ts"
-    if subject.node:
-        return f"SELECT * FROM gpu_scores WHERE {cluster} AND node = {_text(subject.node)} AND {when} ORDER BY ts"
-    if subject.job:
-        return f"SELECT * FROM steps WHERE {cluster} AND job = {_text(subject.job)} AND {when} ORDER BY step, rank"
-    return f"SELECT * FROM findings WHERE {cluster} AND {when} ORDER BY ts"
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -175,7 +175,8 @@ def test_a_late_repeat_of_what_is_over_opens_nothing() -> None:
 
 def test_a_reader_gets_where_to_look_and_since_when() -> None:
     _, said = book(finding(onset_step=102, confidence=0.9))
-    assert said[0].sql.startswith("SELECT * FROM steps WHERE cluster = 'c' AND job = 'j'")
+    assert "FROM steps FINAL\nWHERE cluster = 'c' AND ts BETWEEN" in said[0].sql
+    assert "AND job = 'j'" in said[0].sql
     assert said[0].summary.endswith("since 08:00:00 UTC (step 102)")
     assert said[0].action
     hostile = msgspec.structs.replace(RANK, job="j' OR 1=1 --")
