@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("lockstep.commands.replay", "Recorded telemetry onto the topics, at any speed."),
     "query": ("lockstep.commands.query", "Ask the history in SQL."),
     "simulate": ("lockstep.commands.simulate", "The simulated fleet alone, onto a broker."),
-    "doctor": ("lockstep.commands.doctor", "What is missing on this machine, and how to get it."),
+    "doctor": ("lockstep.commands.doctor", "What this machine offers, what is missing, and how to get it."),
 }
 
 EXTRAS = {

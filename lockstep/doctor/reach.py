@@ -1,0 +1,91 @@
+"""What is reached over the network, and the ports of this machine."""
+
+import importlib
+import importlib.util
+
+from lockstep.doctor.check import Check, Machine
+from runtime.errors import UserError
+from runtime.kafka import wait_for_broker
+from runtime.ports import require_free
+from runtime.settings import Connection, from_environment
+
+ATTEMPT_S = 1.0
+
+CLIENTS = {"clickhouse_connect": "storage.client", "urllib3": "alerts.service"}
+
+
+def prepare() -> None:
+    """Import what the probes of this module need, which may take longer than a probe has."""
+    for library, module in CLIENTS.items():
+        if importlib.util.find_spec(library) is not None:
+            importlib.import_module(module)
+
+
+def broker(machine: Machine) -> list[Check]:
+    """A broker that answers; where none was named, whether one happens to be here."""
+    agent = machine.agent
+    plain = Connection(**{name: getattr(agent, name) for name in Connection.__struct_fields__})
+    try:
+        wait_for_broker(plain, ATTEMPT_S, lambda _: None)
+    except UserError as error:
+        if "broker" in machine.given:
+            return [Check("", "broken", str(error))]
+        return [
+            Check("", "absent", f"none named, none at {agent.broker}", "`lockstep up` starts one; or give --broker")
+        ]
+    return [
+        Check("", "ok", f"{agent.broker} answers" + ("" if "broker" in machine.given else " (the default address)"))
+    ]
+
+
+def database(machine: Machine) -> list[Check]:
+    """A ClickHouse that lets us in and has our database."""
+    chosen = machine.database
+    where = f"{chosen.clickhouse_host}:{chosen.clickhouse_port}"
+    if importlib.util.find_spec("clickhouse_connect") is None:
+        return [
+            Check("", "absent", "not tried", "pip install 'gpu-lockstep[storage]', where this machine asks ClickHouse")
+        ]
+    from storage.client import StorageUnreachable, get_client
+
+    named = any(name.startswith("clickhouse_") for name in machine.given)
+    try:
+        client = get_client(chosen, timeout_s=2)
+    except StorageUnreachable as error:
+        if named:
+            return [Check("", "broken", str(error))]
+        return [Check("", "absent", f"none named, none at {where}", "`lockstep up` starts one; or --clickhouse-host")]
+    except UserError as error:
+        return [Check("", "broken" if named else "attention", str(error))]
+    said = f"ClickHouse {client.server_version} at {where}"
+    client.close()
+    return [Check("", "ok", said)]
+
+
+def alerts(machine: Machine) -> list[Check]:
+    """Whether somebody would be paged; nothing is sent."""
+    if not machine.environment.get("LOCKSTEP_PAGERDUTY_ROUTING_KEY"):
+        return [
+            Check("", "absent", "nobody is paged from here", "set LOCKSTEP_PAGERDUTY_ROUTING_KEY for `lockstep alerts`")
+        ]
+    if importlib.util.find_spec("urllib3") is None:
+        return [Check("", "broken", "PagerDuty is set up, urllib3 is missing", "pip install 'gpu-lockstep[alerts]'")]
+    from alerts.service import AlertsSettings
+
+    try:
+        settings = from_environment(AlertsSettings, machine.environment)
+    except UserError as error:
+        return [Check("", "broken", str(error), "correct the variable")]
+    return [Check("", "ok", f"PagerDuty at {settings.pagerduty_url}, a key of the right form")]
+
+
+def ports(machine: Machine) -> list[Check]:
+    """The ports that processes here would listen on."""
+    port = machine.agent.prometheus_port
+    if not port:
+        return [Check("", "absent", "no Prometheus endpoint is asked for", "--prometheus-port N")]
+    try:
+        require_free(port, "a Prometheus endpoint", "--prometheus-port")
+    except UserError as error:
+        return [Check("", "attention", str(error), "fine where our own process has it")]
+    return [Check("", "ok", f"port {port} is free for the Prometheus endpoint")]
