@@ -24,6 +24,9 @@ class Places(msgspec.Struct):
 
 def related(a: Finding, b: Finding, places: Places) -> bool:
     """Whether two open verdicts belong to one incident. Symmetric."""
+    same_job = bool(a.subject.job) and a.subject.job == b.subject.job
+    if same_job and a.kind == b.kind == "hang":
+        return True  # a job stands still once, however many are to blame
     return same_subject(a.subject, b.subject) or _explains(a, b, places) or _explains(b, a, places)
 
 

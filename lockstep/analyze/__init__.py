@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lockstep.analyze import inspector, steps
+from lockstep.analyze import flight_recorder, inspector, standstill, steps
 from lockstep.analyze.files import expand
 from lockstep.analyze.judge import judge
 from lockstep.analyze.recognise import recognise
@@ -18,12 +18,14 @@ from runtime.errors import UserError
 READERS: dict[str, Callable[[list[Input], Progress], Iterator[Run]]] = {
     "inspector": inspector.read,
     "steps": steps.read,
+    "flight-recorder": standstill.read,
 }
-"""A kind of file and who reads all files of that kind together."""
+"""A kind of file and who reads all files of that kind together; kinds with one reader are read together too."""
 
 DECODERS: dict[str, Callable[[Input], Iterator[Mapping[str, Any]]]] = {
     "inspector": inspector.decoded,
     "steps": steps.decoded,
+    "flight-recorder": flight_recorder.decoded,
 }
 """A kind of file and who gives the decoded records of one file: plain values by name, in text `line` (from 1)."""
 
@@ -35,14 +37,16 @@ def analyze(paths: Sequence[Path | str], kind: str | None = None, progress: Prog
     """
     inputs, known = _known(paths, kind)
     runs = []
-    for name, reader in READERS.items():
-        of_kind = [i for i in known if i.kind == name]
+    for reader in dict.fromkeys(READERS.values()):
+        of_kind = [i for i in known if READERS[i.kind] is reader]
         if of_kind:
             runs += [RunVerdict(r.run, r.job, r.timed, judge(r, progress)) for r in reader(of_kind, progress)]
     if not any(i.records for i in known):
-        bad = sum(i.skipped for i in known)
+        bad, why = sum(i.skipped for i in known), next((i.notes[0] for i in known if i.notes), "")
         where = str(known[0].path) if len(known) == 1 else f"{len(known)} files"
-        raise UserError(f"{where}: no usable {known[0].kind} record ({bad} that are none); is the kind right?")
+        raise UserError(
+            f"{where}: no usable {known[0].kind} record ({why or f'{bad} that are none'}); is the kind right?"
+        )
     return Report(inputs, runs)
 
 

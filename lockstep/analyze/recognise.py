@@ -2,11 +2,13 @@
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from collectors import flight_recorder
 from lockstep.analyze.files import head
 
 PARQUET = b"PAR1"
@@ -18,12 +20,20 @@ STEP_TIMES = {"step_us", "data_us", "compute_us", "comm_us", "wait_us"}
 
 INSPECTOR_KEYS = {"coll_perf", "p2p_perf", "dump_stats", "proxy_trace"}
 
+LOOKS: dict[str, Callable[[bytes], bool]] = {
+    "flight-recorder": flight_recorder.looks_like,
+}
+"""Kinds whose parser knows a file by its beginning."""
+
 
 def recognise(path: Path) -> str | None:
     """The kind of the file (a key of `lockstep.analyze.READERS`), or None. Raises UserError where it cannot be read."""
     start = head(path)
     if start.startswith(PARQUET):
         return "steps" if _is_steps(parquet_columns(path)) else None
+    for kind, looks in LOOKS.items():
+        if looks(start):
+            return kind
     for line in start.splitlines()[:20]:
         row = json_object(line)
         if row is None:

@@ -18,7 +18,8 @@ TICK_MS = 1000
 
 class Input(msgspec.Struct):
     """One file and what could be used of it; the reader counts while it reads. `coverage` is the part of the
-    operations that the file had (gaps in sequence numbers are the rest)."""
+    operations that the file had (gaps in sequence numbers are the rest). `notes` are lines for the reader: why it was
+    refused, what in it is not judged."""
 
     path: Path
     kind: str
@@ -26,6 +27,7 @@ class Input(msgspec.Struct):
     skipped: int = 0
     coverage: float = 1.0
     reasons: dict[str, int] = {}
+    notes: list[str] = []
 
     def skip(self, reason: str) -> None:
         """Count a record that could not be used."""

@@ -11,6 +11,9 @@ from schemas.causes import CAUSES
 from schemas.finding import Subject
 from schemas.incident import Incident
 
+MOST_NOTES = 8
+"""Lines about single files that the text shows of one kind."""
+
 
 class RunVerdict(msgspec.Struct):
     """One run and its incidents; `timed` says whether its times are moments."""
@@ -41,6 +44,8 @@ class Report(msgspec.Struct):
                     "records": i.records,
                     "skipped": i.skipped,
                     "coverage": round(i.coverage, 4),
+                    **({"reasons": i.reasons} if i.reasons else {}),
+                    **({"notes": i.notes} if i.notes else {}),
                 }
                 for i in self.inputs
             ],
@@ -74,11 +79,17 @@ class Report(msgspec.Struct):
             if worst < 0.995:
                 line += f"; coverage {worst:.0%} at the least: operations are missing between those read"
             out.append(line)
+            noted = [(i.path.name, note) for i in inputs for note in i.notes]
+            out += [f"  {name}: {note}" for name, note in noted[:MOST_NOTES]]
+            if len(noted) > MOST_NOTES:
+                out.append(f"  and {len(noted) - MOST_NOTES} more such lines (all in --format json)")
         return out
 
     def _verdict_text(self) -> list[str]:
         several = len(self.runs) > 1
         what = f"{len(self.runs)} runs" if several else f"job {self.runs[0].job}" if self.runs else "nothing"
+        if not self.runs:
+            return ["Nothing here could be judged."]
         if self.healthy:
             return [f"HEALTHY: {what}, nothing out of step."]
         count = sum(len(run.incidents) for run in self.runs)

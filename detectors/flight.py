@@ -1,0 +1,399 @@
+"""PyTorch Flight Recorder dumps of one job: where it hangs, and who did not come.
+
+Every rank's dump says how far each of its process groups got (enqueued, started, completed) and which operations are
+open. From that follows who waits for whom; `detectors.waits` gives where the waiting ends. A dump is no proof of guilt
+by being absent, and nothing rests on "started", which is recorded only where timing is on.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from detectors.flight_match import mismatch
+from detectors.waits import ends, waiters
+from schemas.causes import Cause
+
+YOUNG_MS = 5_000
+"""An operation that began less than this before the dump was written is in flight, not stuck: the least deadline of
+`detectors.progress`."""
+
+FEW = 4
+"""Ranks without a dump are blamed (for want of others) only where they are at most one in four of their group."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """One process group as one rank sees it. `key` is the same on all ranks; numbers are PyTorch's sequence numbers
+    (from 1), None where the dump does not tell."""
+
+    key: str
+    label: str
+    ranks: tuple[int, ...] = ()
+    enqueued: int | None = None
+    started: int | None = None
+    completed: int | None = None
+
+
+class Op(msgspec.Struct, frozen=True):
+    """One operation in a dump. `seq` counts within the group (point-to-point ones have their own count); `peer` is the
+    other rank of a send or receive. Sizes are elements per tensor, in order."""
+
+    group: str
+    seq: int
+    name: str
+    created_ms: int
+    done: bool
+    started: bool = False
+    p2p: bool = False
+    sends: bool = False
+    peer: int | None = None
+    sizes_in: tuple[tuple[int, ...], ...] = ()
+    sizes_out: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    timeout_ms: int = 0
+
+
+class Dump(msgspec.Struct, frozen=True):
+    """One rank's dump; `rank` is None where nobody knows whose it is. `written_ms` is when the file was written, 0
+    where nobody knows; `newest_ms` the newest moment in it."""
+
+    rank: int | None
+    groups: dict[str, Group]
+    ops: tuple[Op, ...]
+    written_ms: int = 0
+    newest_ms: int = 0
+    version: str = ""
+
+
+class Hang(msgspec.Struct, frozen=True):
+    """Where a job stands still. `ranks` are the culprits, each waited for and waiting for nobody; empty where that is
+    not known. `evidence` are whole sentences."""
+
+    cause: Cause
+    ranks: tuple[int, ...]
+    group: str
+    confidence: float
+    runner_up: Cause | None
+    victims: int
+    onset_ms: int
+    summary: str
+    evidence: tuple[str, ...]
+
+
+class _Wait(msgspec.Struct):
+    """One rank in one open operation, and the members that are not in it."""
+
+    rank: int
+    op: Op
+    absent: set[int]
+    unknown: set[int]
+
+
+def judge(dumps: Sequence[Dump]) -> list[Hang]:
+    """The standstills that the dumps of one job prove; empty where all that is open may just be in flight.
+
+    One dump a rank. With a single rank's dump nothing can be said of the others, so nothing is.
+    """
+    by_rank = {dump.rank: dump for dump in dumps if dump.rank is not None}
+    if len(by_rank) < 2:
+        return []
+    wrong = mismatch(by_rank)
+    if wrong is not None:
+        return [
+            Hang(
+                "collective_mismatch",
+                wrong.ranks,
+                wrong.label,
+                0.95 if wrong.ranks else 0.85,
+                None,
+                wrong.members - len(wrong.ranks),
+                wrong.created_ms,
+                wrong.summary,
+                wrong.evidence,
+            )
+        ]
+    waits = list(_waits(by_rank))
+    if not waits:
+        return []
+    edges: dict[int, set[int]] = {}
+    for wait in waits:
+        edges.setdefault(wait.rank, set()).update(wait.absent)
+    stuck = {rank for rank in _stuck(by_rank) if _others_wait(by_rank, waits, rank)}
+    for rank in stuck:
+        # What its own GPU has not finished, while its peers have, is not for want of others.
+        edges.pop(rank, None)
+    found = ends(edges)
+    single = {next(iter(end)) for end in found if len(end) == 1} | {rank for rank in stuck if _awaited(edges, rank)}
+    if single:
+        return _culprits(by_rank, waits, edges, single, stuck)
+    rings = [end for end in found if len(end) > 1]
+    if rings:
+        return [_deadlock(waits, edges, ring) for ring in rings]
+    if stuck:
+        return _culprits(by_rank, waits, edges, stuck, stuck)
+    return _without_dump(by_rank, waits) or _all_inside(by_rank, waits)
+
+
+def _waits(dumps: dict[int, Dump]) -> Iterable[_Wait]:
+    """Every rank's oldest open operation of every group, unless it is too young to be stuck."""
+    for rank, dump in sorted(dumps.items()):
+        first: dict[tuple[str, bool, bool, int | None], Op] = {}
+        for op in dump.ops:
+            if not op.done and not (dump.written_ms and 0 <= dump.written_ms - op.created_ms < YOUNG_MS):
+                key = (op.group, op.p2p, op.sends, op.peer)
+                if key not in first or op.seq < first[key].seq:
+                    first[key] = op
+        for op in first.values():
+            if op.p2p:
+                peer = dumps.get(op.peer) if op.peer is not None else None
+                there = peer is None or op.peer == rank or _meets(peer, rank, op)
+                yield _Wait(rank, op, set() if there or op.peer is None else {op.peer}, set())
+                continue
+            absent, unknown = set(), set()
+            for member in members(dumps, op.group):
+                other = dumps.get(member)
+                state = other.groups.get(op.group) if other else None
+                if other is None or state is None or state.enqueued is None:
+                    unknown.add(member)
+                elif state.enqueued < op.seq and not _too_early(other, op):
+                    absent.add(member)
+            yield _Wait(rank, op, absent - {rank}, unknown - {rank})
+
+
+def _too_early(other: Dump, op: Op) -> bool:
+    """Whether a dump was written before the operation could be missed in it."""
+    return 0 < other.written_ms < op.created_ms + YOUNG_MS and other.newest_ms <= other.written_ms
+
+
+def _others_wait(dumps: dict[int, Dump], waits: list[_Wait], rank: int) -> bool:
+    """Whether anybody else is inside something that this rank is part of. Else it is only the last to finish: dumps
+    are not written at one moment."""
+    return any(
+        w.rank != rank and (w.op.peer == rank if w.op.p2p else rank in members(dumps, w.op.group)) for w in waits
+    )
+
+
+def _meets(peer: Dump, rank: int, op: Op) -> bool:
+    """Whether the peer of a send or receive has its counterpart: open, or gone through already (its count of the group
+    of two is that far)."""
+    if any(o.p2p and o.peer == rank and o.sends != op.sends and not o.done for o in peer.ops):
+        return True
+    state = peer.groups.get(op.group)
+    return state is not None and len(state.ranks) == 2 and state.enqueued is not None and state.enqueued >= op.seq
+
+
+def members(dumps: dict[int, Dump], group: str) -> tuple[int, ...]:
+    """The ranks of a group: as configured, else all whose dumps speak of it."""
+    for dump in dumps.values():
+        known = dump.groups.get(group)
+        if known is not None and known.ranks:
+            return known.ranks
+    return tuple(sorted(rank for rank, dump in dumps.items() if group in dump.groups))
+
+
+def _stuck(dumps: dict[int, Dump]) -> set[int]:
+    """Ranks whose GPU has not done what it was given while their peers' GPUs have: they entered an operation that
+    others of the group have finished, or (with timing on) never started one that others of the group are inside.
+
+    Groups with point-to-point traffic are left out: pipeline stages differ by design. A minority only.
+    """
+    stuck: set[int] = set()
+    mixed = {op.group for dump in dumps.values() for op in dump.ops if op.p2p}
+    for key in sorted({key for dump in dumps.values() for key in dump.groups} - mixed):
+        states = {rank: dump.groups[key] for rank, dump in dumps.items() if key in dump.groups}
+        open_ = {r: s for r, s in states.items() if _number(s.enqueued) > _number(s.completed) >= 0}
+        most = max((_number(s.completed) for s in states.values()), default=-1)
+        late = {r for r, s in open_.items() if _number(s.completed) < most and _is_open(dumps[r], key)}
+        if not late and any(_number(s.started) > 0 for s in states.values()):
+            inside = {r for r, s in open_.items() if _number(s.started) > _number(s.completed)}
+            next_ = min((_number(states[r].started) for r in inside), default=-1)
+            late = {
+                r
+                for r, s in open_.items()
+                if r not in inside and _number(s.enqueued) >= next_ > 0 and _is_open(dumps[r], key)
+            }
+        if late and len(late) <= len(states) // 2:
+            stuck |= late
+    return stuck
+
+
+def _is_open(dump: Dump, group: str) -> bool:
+    return any(op.group == group and not op.done and not op.p2p for op in dump.ops)
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _awaited(edges: dict[int, set[int]], rank: int) -> bool:
+    return any(rank in others for others in edges.values())
+
+
+def _culprits(
+    dumps: dict[int, Dump], waits: list[_Wait], edges: dict[int, set[int]], who: set[int], stuck: set[int]
+) -> list[Hang]:
+    """One hang per cause: GPUs that do not finish, and processes that do not come."""
+    found: list[Hang] = []
+    for cause, runner_up, ranks in (
+        ("gpu_stuck", "transport_stalled", who & stuck),
+        ("not_entered", "python_stall", who - stuck),
+    ):
+        if not ranks:
+            continue
+        mine = [w for w in waits if w.absent & ranks]
+        pool = mine or [w for w in waits if w.rank in ranks]
+        first = min(pool, key=lambda w: (w.op.p2p, w.op.created_ms, w.op.seq, w.rank))
+        onset_ms = min(w.op.created_ms for w in pool)
+        waiting = {w.rank for w in waits} - ranks
+        what = "did not finish on the GPU of" if cause == "gpu_stuck" else "was not entered by"
+        label = _label(dumps, first.op.group)
+        summary = f"job stands still: {_called(first.op)} of {label} {what} {names(ranks)}"
+        found.append(
+            Hang(
+                cause,  # type: ignore[arg-type]
+                tuple(sorted(ranks)),
+                label,
+                0.9,
+                runner_up,  # type: ignore[arg-type]
+                len(waiting),
+                onset_ms,
+                f"{summary}; {len(waiting)} ranks wait",
+                (*_spoken(dumps, mine, ranks), *_own(dumps, ranks, stuck), *_no_dumps(dumps)),
+            )
+        )
+    return found
+
+
+def _spoken(dumps: dict[int, Dump], waits: list[_Wait], ranks: set[int]) -> list[str]:
+    """Which operations wait for the culprits, the oldest first: communicator, operation, sequence number, who is in."""
+    groups: dict[tuple[int, str, str, tuple[int, ...]], list[_Wait]] = {}
+    for w in waits:
+        groups.setdefault((w.op.seq, w.op.group, w.op.name, tuple(sorted(w.absent & ranks))), []).append(w)
+    out = []
+    for (seq, group, name, absent), some in sorted(groups.items(), key=_oldest):
+        inside = names({w.rank for w in some})
+        out.append(f"{name} number {seq} of {_label(dumps, group)}: {inside} in it, {names(set(absent))} not")
+    return out[:4]
+
+
+def _oldest(group: tuple[object, list[_Wait]]) -> tuple[bool, int]:
+    return min((w.op.p2p, w.op.created_ms) for w in group[1])
+
+
+def _own(dumps: dict[int, Dump], ranks: set[int], stuck: set[int]) -> list[str]:
+    out = []
+    for rank in sorted(ranks)[:4]:
+        open_ = [op for op in dumps[rank].ops if not op.done]
+        if rank in stuck:
+            oldest = min(open_, key=lambda op: op.created_ms)
+            out.append(
+                f"rank {rank} has {len(open_)} operations open, the oldest {_called(oldest)} of "
+                f"{_label(dumps, oldest.group)}, which its peers have finished or are inside of"
+            )
+        elif not open_:
+            out.append(f"rank {rank} has nothing open: its process does not come to the next operation")
+    return out
+
+
+def _no_dumps(dumps: dict[int, Dump]) -> list[str]:
+    world = {rank for dump in dumps.values() for group in dump.groups.values() for rank in group.ranks}
+    absent = world - dumps.keys()
+    return [f"no dump of {names(absent)}: not judged"] if absent else []
+
+
+def _deadlock(waits: list[_Wait], edges: dict[int, set[int]], ring: frozenset[int]) -> Hang:
+    inside = [w for w in waits if w.rank in ring and w.absent & ring]
+    groups = sorted({w.op.group for w in inside})
+    first = min(inside, key=lambda w: w.op.created_ms)
+    sentences = [
+        f"rank {w.rank} waits in {_called(w.op)} of group {w.op.group} for {names(w.absent & ring)}"
+        for w in sorted(inside, key=lambda w: (w.op.created_ms, w.rank))
+    ]
+    return Hang(
+        "communicator_deadlock",
+        (),
+        " and ".join(groups),
+        0.85,
+        "collective_mismatch",
+        len(ring | waiters(edges, ring)),
+        first.op.created_ms,
+        f"job stands still: {names(ring)} wait for each other in groups {' and '.join(groups)}",
+        tuple(sentences[:6]),
+    )
+
+
+def _without_dump(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
+    """Everybody with a dump is inside, and a few members have none: they are what is left."""
+    ranks: set[int] = set()
+    for w in waits:
+        if w.unknown and len(w.unknown) <= max(1, len(members(dumps, w.op.group)) // FEW):
+            ranks |= w.unknown
+    if not ranks:
+        return []
+    first = min((w for w in waits if w.unknown & ranks), key=lambda w: w.op.created_ms)
+    label = _label(dumps, first.op.group)
+    inside = {w.rank for w in waits if w.unknown & ranks}
+    return [
+        Hang(
+            "process_gone",
+            tuple(sorted(ranks)),
+            label,
+            0.55,
+            "not_entered",
+            len(inside),
+            first.op.created_ms,
+            f"job stands still in {_called(first.op)} of {label}: all others are in it, {names(ranks)} left no dump",
+            (
+                f"{names(inside)} wait in {_called(first.op)} of {label}",
+                f"no dump of {names(ranks)}: gone, or stuck where it cannot dump",
+            ),
+        )
+    ]
+
+
+def _all_inside(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
+    """All members are in the same operation and it does not end: what they wait for is the data."""
+    whole = [w for w in waits if not w.op.p2p and not w.unknown and not w.absent]
+    if not whole:
+        return []
+    first = min(whole, key=lambda w: (w.op.created_ms, w.op.seq))
+    ranks = members(dumps, first.op.group)
+    inside = {w.rank for w in whole if (w.op.group, w.op.seq) == (first.op.group, first.op.seq)}
+    if len(inside) < 2 or inside != set(ranks):
+        return []
+    label = _label(dumps, first.op.group)
+    timed = any(w.op.started for w in whole)
+    return [
+        Hang(
+            "transport_stalled",
+            (),
+            label,
+            0.7 if timed else 0.55,
+            "gpu_stuck",
+            len(inside),
+            first.op.created_ms,
+            f"job stands still: all of {label} are in {_called(first.op)} and it does not end",
+            (
+                f"{names(inside)} have entered {_called(first.op)} of {label}; none has finished it",
+                *_no_dumps(dumps),
+            ),
+        )
+    ]
+
+
+def _called(op: Op) -> str:
+    return f"{op.name} number {op.seq}"
+
+
+def _label(dumps: dict[int, Dump], key: str) -> str:
+    return next((dump.groups[key].label for dump in dumps.values() if key in dump.groups), key)
+
+
+def names(ranks: Iterable[int]) -> str:
+    """Ranks in words, at most eight of them.
+
+    >>> names([3]), names([2, 1]), names(range(20))
+    ('rank 3', 'ranks 1, 2', 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
+    """
+    listed = sorted(ranks)
+    more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
+    return f"rank{'s' if len(listed) != 1 else ''} {', '.join(map(str, listed[:8]))}{more}"

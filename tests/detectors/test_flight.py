@@ -1,0 +1,185 @@
+"""Who hangs, from what the dumps of a job say."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detectors.flight import Dump, Group, Op, judge
+from detectors.waits import ends, waiters
+
+WORLD = "0:default_pg:all"
+
+
+def state(key: str, ranks: Sequence[int], enqueued: int, completed: int, started: int = -1) -> Group:
+    return Group(key, key, tuple(ranks), enqueued, started, completed)
+
+
+def op(key: str, seq: int, at: int = 0, name: str = "all_reduce", **more: Any) -> Op:
+    return Op(key, seq, name, 1_000_000 + at, False, **more)
+
+
+def dump(rank: int, groups: list[Group], ops: list[Op], written_ms: int = 0) -> Dump:
+    return Dump(rank, {group.key: group for group in groups}, tuple(ops), written_ms, 1_000_000)
+
+
+def world_of(size: int, late: Sequence[int] = (), absent: Sequence[int] = ()) -> list[Dump]:
+    """All but `late` are in collective 8 of the whole world; `absent` left no dump."""
+    ranks = range(size)
+    return [
+        dump(rank, [state(WORLD, ranks, 7 if rank in late else 8, 7)], [] if rank in late else [op(WORLD, 8)])
+        for rank in ranks
+        if rank not in absent
+    ]
+
+
+@pytest.mark.parametrize(("size", "late"), [(2, (1,)), (4, (2,)), (16, (9, 14)), (64, (0,)), (512, (17, 311))])
+def test_a_rank_that_never_entered_is_named_in_worlds_of_any_size(size: int, late: tuple[int, ...]) -> None:
+    (hang,) = judge(world_of(size, late))
+    assert (hang.cause, hang.ranks, hang.victims) == ("not_entered", late, size - len(late))
+    assert "number 8" in hang.evidence[0]
+
+
+@given(st.permutations(range(8)))
+def test_the_order_of_dumps_does_not_matter(order: list[int]) -> None:
+    dumps = world_of(8, (3,))
+    assert judge([dumps[i] for i in order]) == judge(dumps)
+
+
+def test_a_finished_job_hangs_nowhere() -> None:
+    assert judge([dump(r, [state(WORLD, range(4), 8, 8)], []) for r in range(4)]) == []
+
+
+def test_one_dump_blames_nobody() -> None:
+    assert judge(world_of(4, (2,))[:1]) == []
+
+
+def test_the_last_to_finish_is_not_stuck() -> None:
+    dumps = [dump(r, [state(WORLD, range(4), 8, 8)], []) for r in range(3)]
+    assert judge([*dumps, dump(3, [state(WORLD, range(4), 8, 7)], [op(WORLD, 8)])]) == []
+
+
+def test_a_dump_that_was_written_before_the_operation_began_is_no_witness() -> None:
+    dumps = world_of(4)
+    dumps[2] = dump(2, [state(WORLD, range(4), 7, 7)], [], written_ms=1_001_000)
+    assert "not_entered" not in {hang.cause for hang in judge(dumps)}
+    dumps[2] = dump(2, [state(WORLD, range(4), 7, 7)], [], written_ms=1_601_000)
+    assert [hang.ranks for hang in judge(dumps)] == [(2,)]
+
+
+def test_what_began_a_moment_before_the_dumps_is_in_flight() -> None:
+    young = [dump(r, [state(WORLD, range(4), 8, 7)], [op(WORLD, 8)], written_ms=1_002_000) for r in range(4)]
+    assert judge(young) == []
+
+
+def test_a_gpu_behind_its_peers_is_stuck() -> None:
+    """Rank 1 was given operation 5 of its group, which its peer has finished; all others wait for it elsewhere."""
+    pairs = {rank: (f"pair{rank // 2}", (rank // 2 * 2, rank // 2 * 2 + 1)) for rank in range(4)}
+    dumps = []
+    for rank, (pair, ranks) in pairs.items():
+        stuck = rank == 1
+        groups = [state(WORLD, range(4), 7 if stuck else 8, 7), state(pair, ranks, 5, 4 if stuck else 5)]
+        dumps.append(dump(rank, groups, [op(pair, 5)] if stuck else [op(WORLD, 8)]))
+    (hang,) = judge(dumps)
+    assert (hang.cause, hang.ranks, hang.runner_up) == ("gpu_stuck", (1,), "transport_stalled")
+
+
+def test_with_timing_on_the_gpu_that_did_not_start_is_stuck() -> None:
+    groups = {r: state(WORLD, range(4), 8, 7, started=7 if r == 3 else 8) for r in range(4)}
+    (hang,) = judge([dump(r, [g], [op(WORLD, 8, started=r != 3)]) for r, g in groups.items()])
+    assert (hang.cause, hang.ranks) == ("gpu_stuck", (3,))
+
+
+def test_all_inside_and_nobody_out_is_the_transport() -> None:
+    (hang,) = judge(world_of(4))
+    assert (hang.cause, hang.ranks, hang.group) == ("transport_stalled", (), WORLD)
+    assert hang.confidence < 0.8
+
+
+def test_the_waiting_chain_leads_to_its_end() -> None:
+    """Tensor group (0, 1) waits for 1; the world waits for both of them; the pipeline's send waits too."""
+    tensor = [state("tp", (0, 1), 5, 4), state("tp", (0, 1), 4, 4)]
+    dumps = [
+        dump(0, [state(WORLD, range(4), 7, 7), tensor[0]], [op("tp", 5)]),
+        dump(1, [state(WORLD, range(4), 7, 7), tensor[1]], []),
+        dump(2, [state(WORLD, range(4), 8, 7)], [op(WORLD, 8), op("pp", 3, p2p=True, peer=0, name="recv from rank 0")]),
+        dump(3, [state(WORLD, range(4), 8, 7)], [op(WORLD, 8)]),
+    ]
+    (hang,) = judge(dumps)
+    assert (hang.cause, hang.ranks, hang.victims) == ("not_entered", (1,), 3)
+
+
+def test_two_communicators_that_wait_for_each_other_are_a_deadlock() -> None:
+    dumps = [
+        dump(0, [state("a", (0, 1), 5, 4), state("b", (0, 1), 2, 2)], [op("a", 5)]),
+        dump(1, [state("a", (0, 1), 4, 4), state("b", (0, 1), 3, 2)], [op("b", 3)]),
+    ]
+    (hang,) = judge(dumps)
+    assert (hang.cause, hang.ranks, hang.group) == ("communicator_deadlock", (), "a and b")
+
+
+def test_a_receive_without_its_send_waits_for_the_sender() -> None:
+    dumps = [
+        dump(0, [state("pp", (0, 1, 2), 3, 3)], []),
+        dump(1, [state("pp", (0, 1, 2), 4, 3)], [op("pp", 4, p2p=True, peer=0, name="recv from rank 0")]),
+        dump(2, [state("pp", (0, 1, 2), 4, 3)], [op("pp", 4, p2p=True, peer=1, name="recv from rank 1")]),
+    ]
+    (hang,) = judge(dumps)
+    assert (hang.cause, hang.ranks) == ("not_entered", (0,))
+
+
+def test_a_missing_dump_is_blamed_only_for_want_of_others() -> None:
+    (hang,) = judge(world_of(8, absent=(5,)))
+    assert (hang.cause, hang.ranks, hang.runner_up) == ("process_gone", (5,), "not_entered")
+    assert hang.confidence < 0.8
+    (hang,) = judge(world_of(8, late=(2,), absent=(5,)))
+    assert hang.ranks == (2,)
+    assert any("no dump of rank 5" in text for text in hang.evidence)
+    assert judge(world_of(8, absent=(1, 2, 3, 5, 6))) == []
+
+
+@pytest.mark.parametrize("odd", [(3,), (0, 5)])
+def test_a_minority_that_calls_something_else_is_named(odd: tuple[int, ...]) -> None:
+    dumps = [
+        dump(r, [state(WORLD, range(8), 8, 7)], [op(WORLD, 8, name="_all_gather_base" if r in odd else "all_reduce")])
+        for r in range(8)
+    ]
+    (hang,) = judge(dumps)
+    assert (hang.cause, hang.ranks) == ("collective_mismatch", odd)
+
+
+def test_sizes_and_types_must_agree_where_the_collective_demands_it() -> None:
+    def one(rank: int, **more: Any) -> Dump:
+        return dump(rank, [state(WORLD, range(4), 8, 7)], [op(WORLD, 8, **more)])
+
+    sizes = [one(r, sizes_in=((64 if r == 2 else 128,),), dtypes=("Float",)) for r in range(4)]
+    assert [(h.cause, h.ranks) for h in judge(sizes)] == [("collective_mismatch", (2,))]
+    types = [one(r, sizes_in=((128,),), dtypes=("Half" if r == 1 else "Float",)) for r in range(4)]
+    assert [(h.cause, h.ranks) for h in judge(types)] == [("collective_mismatch", (1,))]
+    uneven = [one(r, name="all_to_all", sizes_in=((64 + r,),)) for r in range(4)]
+    assert [h.cause for h in judge(uneven)] == ["transport_stalled"]
+
+
+def test_half_against_half_names_the_group() -> None:
+    dumps = [
+        dump(r, [state(WORLD, range(4), 8, 7)], [op(WORLD, 8, name="broadcast" if r < 2 else "all_reduce")])
+        for r in range(4)
+    ]
+    (hang,) = judge(dumps)
+    assert (hang.cause, hang.ranks, hang.group) == ("collective_mismatch", (), WORLD)
+
+
+@given(st.dictionaries(st.integers(0, 12), st.sets(st.integers(0, 12)), max_size=12))
+def test_waiting_ends_where_nobody_waits_on(waits: dict[int, set[int]]) -> None:
+    for end in ends(waits):
+        assert all(waits.get(node, set()) <= end for node in end)
+        outside = waiters(waits, end)
+        assert not outside & end
+        assert outside | (end if len(end) > 1 else set()) or any(end & waits.get(n, set()) for n in end)
+
+
+def test_a_long_chain_needs_no_deep_stack() -> None:
+    chain = {i: {i + 1} for i in range(100_000)}
+    assert ends(chain) == [frozenset({100_000})]

@@ -1,0 +1,152 @@
+"""`lockstep analyze` on what says where a job hangs: own samples, and the real ones where they are at hand."""
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lockstep.analyze import analyze
+from lockstep.commands.analyze import command
+from runtime.errors import UserError
+
+NCCL = Path(__file__).parents[2] / ".." / "shared" / "data" / "nccl"
+needs_real = pytest.mark.skipif(not NCCL.is_dir(), reason="shared/data is not beside the project")
+NS = 1_758_580_156_000_000_000
+
+
+def dump(size: int, enqueued: int, completed: int, name: str = "all_reduce") -> dict[str, Any]:
+    entries = [
+        {
+            "pg_id": 0,
+            "process_group": ("0", "default_pg"),
+            "collective_seq_id": seq,
+            "profiling_name": f"nccl:{name}",
+            "time_created_ns": NS + seq * 1_000_000,
+            "input_sizes": [[8]],
+            "state": "scheduled",
+            "is_p2p": False,
+        }
+        for seq in range(completed + 1, enqueued + 1)
+    ]
+    return {
+        "version": "2.10",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(size)))}},
+        "pg_status": {"0": {"last_enqueued_collective": enqueued, "last_completed_collective": completed}},
+        "entries": entries,
+    }
+
+
+def dumps(folder: Path, size: int = 6, late: int = 4) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for rank in range(size):
+        (folder / f"_dump_{rank}").write_bytes(pickle.dumps(dump(size, 7 if rank == late else 8, 7), 2))
+    return folder
+
+
+def answer(*paths: Path) -> dict[str, Any]:
+    return analyze(paths).to_json()
+
+
+def blamed(report: dict[str, Any]) -> dict[str, set[int | None]]:
+    return {i["cause"]: {c["rank"] for c in i["culprits"]} for i in report["incidents"]}
+
+
+def test_the_rank_that_never_came(tmp_path: Path) -> None:
+    report = answer(dumps(tmp_path / "job"))
+    (incident,) = report["incidents"]
+    assert (incident["kind"], incident["scope"], incident["cause"]) == ("hang", "rank", "not_entered")
+    assert [c["rank"] for c in incident["culprits"]] == [4]
+    assert incident["victims"] == 5
+    assert incident["onset"]["ts"] == incident["detected"]["ts"] == "2025-09-22T22:29:16.008Z"
+
+
+def test_dumps_of_two_nodes_in_two_folders_are_one_job(tmp_path: Path) -> None:
+    whole = dumps(tmp_path / "all")
+    for node, ranks in (("a", (0, 1, 2)), ("b", (3, 4, 5))):
+        (tmp_path / node).mkdir()
+        for rank in ranks:
+            shutil.move(whole / f"_dump_{rank}", tmp_path / node / f"_dump_{rank}")
+    assert blamed(answer(tmp_path)) == {"not_entered": {4}}
+
+
+def test_of_two_dumps_of_one_rank_the_newer_counts(tmp_path: Path) -> None:
+    folder = dumps(tmp_path / "job")
+    (folder / "_dump_4.json").write_text(json.dumps(dump(6, 8, 7)))
+    (folder / "_dump_2.json").write_text(json.dumps(dump(6, 3, 3)))
+    assert blamed(answer(folder)) == {"transport_stalled": {None}}
+
+
+def test_a_refused_dump_is_reported_and_the_rest_is_used(tmp_path: Path) -> None:
+    folder = dumps(tmp_path / "job")
+    whole = (folder / "_dump_0").read_bytes()
+    (folder / "_dump_0").write_bytes(whole[: len(whole) // 2])
+    (folder / "evil.pickle").write_bytes(b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.")
+    report = answer(folder)
+    assert blamed(report) == {"not_entered": {4}}
+    reasons = {Path(i["path"]).name: i["reasons"] for i in report["inputs"] if i["skipped"]}
+    assert reasons == {"_dump_0": {"truncated": 1}, "evil.pickle": {"unsafe": 1}}
+    assert all(i["notes"] for i in report["inputs"] if i["skipped"])
+
+
+def test_an_unsafe_pickle_alone_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "trace_0"
+    path.write_bytes(b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.")
+    with pytest.raises(UserError, match="only plain data is read") as caught:
+        analyze([path])
+    assert "\n" not in str(caught.value)
+    done = CliRunner().invoke(command, [str(path), "--events"])
+    assert isinstance(done.exception, UserError)
+
+
+def test_events_of_a_dump_are_its_groups_and_operations(tmp_path: Path) -> None:
+    path = dumps(tmp_path / "job") / "_dump_0"
+    done = CliRunner().invoke(command, [str(path), "--events"])
+    group, operation = map(json.loads, done.output.splitlines())
+    assert (group["event"], group["rank"], group["enqueued"]) == ("process_group", 0, 8)
+    assert (operation["event"], operation["seq"], operation["name"]) == ("operation", 8, "all_reduce")
+
+
+@needs_real
+@pytest.mark.parametrize(
+    ("folder", "truth"),
+    [
+        ("nvrx_real_gpu_error_2nd", {"gpu_stuck": {9, 14}}),
+        ("nvrx_real_lock_gil_1st", {"not_entered": {9, 14}}),
+        ("gloo_real_missing_rank2", {"not_entered": {2}}),
+        ("gloo_real_healthy", {}),
+        ("nccl_constructed_type_mismatch", {"collective_mismatch": {3}}),
+    ],
+)
+def test_the_real_dumps(folder: str, truth: dict[str, set[int]]) -> None:
+    assert blamed(answer(NCCL / "flight_recorder" / folder)) == truth
+
+
+@needs_real
+@pytest.mark.parametrize("form", ["*[0-9]", "*.json"])
+def test_pickles_alone_and_json_alone_give_the_same(form: str) -> None:
+    for folder, truth in (("gloo_real_missing_rank2", {"not_entered": {2}}), ("gloo_real_healthy", {})):
+        files = sorted((NCCL / "flight_recorder" / folder).glob(form))
+        assert len(files) == 4
+        assert blamed(answer(*files)) == truth
+
+
+@needs_real
+@pytest.mark.parametrize("absent", [0, 3, 8, 15])
+def test_the_real_dumps_with_one_victim_s_missing(absent: int) -> None:
+    for folder, cause in (("nvrx_real_gpu_error_2nd", "gpu_stuck"), ("nvrx_real_lock_gil_1st", "not_entered")):
+        files = [f for f in (NCCL / "flight_recorder" / folder).glob("_dump_*") if f.name != f"_dump_{absent}"]
+        assert len(files) == 15
+        assert blamed(answer(*files)) == {cause: {9, 14}}
+
+
+@needs_real
+def test_all_real_dumps_in_one_call_stay_apart() -> None:
+    report = answer(NCCL / "flight_recorder")
+    assert len(report["incidents"]) == 4
+    skipped = {Path(i["path"]).name: i["reasons"] for i in report["inputs"] if i["skipped"]}
+    assert skipped["reject_me_reduce_opcode.pickle"] == {"unsafe": 1}
+    assert skipped["truncated_nccl_trace_rank_0"] == {"truncated": 1}
