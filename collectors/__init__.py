@@ -12,4 +12,5 @@ COLLECTORS: dict[str, str] = {
     "kernel": "collectors.kmsg",  # XIDs, bus errors, processes killed
     "nccl": "collectors.collectives",  # collectives, from NCCL Inspector
     "steps": "collectors.steps",  # training steps, from the processes themselves
+    "redfish": "collectors.rack",  # a rack's cooling and power, from its management controllers
 }

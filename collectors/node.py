@@ -28,7 +28,8 @@ class Node:
         environment: Mapping[str, str],
     ) -> None:
         self.identity, self.settings, self.machine = identity, settings, machine
-        self.clock, self.counters = clock, counters
+        self.clock, self.counters, self.environment = clock, counters, environment
+        self.closing: list[Callable[[], None]] = []
         self.state = Path(settings.spool_dir)
         self.processes = Processes(machine.proc, identity.cluster)
         self.gpu_of: Callable[[Work], str] = lambda _: ""
@@ -51,5 +52,7 @@ class Node:
             return ""
 
     def close(self) -> None:
-        """End the sampler process."""
+        """End the sampler process, and whatever else was started for a collector."""
+        for close in self.closing:
+            close()
         self._sampler.close()

@@ -22,6 +22,12 @@ class AgentSettings(Connection, frozen=True, kw_only=True):
         str, Meta(min_length=1, description="Which of its files are this node's, in a folder that nodes share")
     ] = "*.log"
     steps_dir: Annotated[str, Meta(description="Folder of the training processes' step files (JSON lines)")] = ""
+    steps_socket: Annotated[str, Meta(max_length=100, description="Unix socket for their step lines, made here")] = ""
+    bmc_targets: Annotated[
+        str, Meta(description="File of the management controllers it polls (the rack role): docs/collectors/cooling.md")
+    ] = ""
+    bmc_interval_s: Annotated[float, Meta(ge=1, le=60, description="Seconds from poll to poll of a controller")] = 10.0
+    bms_dir: Annotated[str, Meta(description="Folder where a bridge writes the building's cooling values")] = ""
     spool_dir: Annotated[str, Meta(min_length=1, description="What is not delivered yet lies here")] = (
         "/var/lib/lockstep/agent"
     )
