@@ -19,10 +19,11 @@ PERCENT = 0.01
 
 
 class GpmReader:
-    """The GPM metrics of one GPU. Calls may raise the library's NVMLError."""
+    """The GPM metrics of one GPU, or of one MIG `instance` (its GPU instance id) of it. Calls may raise the library's
+    NVMLError."""
 
-    def __init__(self, library: nvml.NvmlLibrary, handle: nvml.Handle) -> None:
-        self._library, self._handle = library, handle
+    def __init__(self, library: nvml.NvmlLibrary, handle: nvml.Handle, instance: int | None = None) -> None:
+        self._library, self._handle, self._instance = library, handle, instance
         self._supported = bool(library.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
         self._samples: list[Any] = []
         self._primed = False
@@ -35,7 +36,10 @@ class GpmReader:
             self._samples = [self._library.nvmlGpmSampleAlloc(), self._library.nvmlGpmSampleAlloc()]
         before, now = self._samples
         primed, self._primed = self._primed, False
-        self._library.nvmlGpmSampleGet(self._handle, now)
+        if self._instance is None:
+            self._library.nvmlGpmSampleGet(self._handle, now)
+        else:
+            self._library.nvmlGpmMigSampleGet(self._handle, self._instance, now)
         self._samples, self._primed = [now, before], True
         if not primed:
             return dict.fromkeys(GPM_METRICS, "first_reading")

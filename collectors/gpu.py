@@ -1,4 +1,4 @@
-"""What every GPU of the node says, once a second, through NVML.
+"""What every GPU of the node says through NVML: every second, and more every ten seconds and every minute.
 
 Identity is the UUID with the PCI address; the index is only how one asks. A GPU that is lost, or must be reset, keeps
 its row (all NaN, counted) and is asked again every 30 s; the others go on. All counters begin a new epoch when a GPU
@@ -10,14 +10,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from collectors import nvml
-from collectors.base import Collector, CollectorError, NoData, Reading
-from collectors.gpu_device import COLUMNS, Device, Row, raise_if_driver
+from collectors.base import Collector, CollectorError, NoData, Reading, add_missing, event
+from collectors.gpu_device import COLUMNS, PERIODS, Device, Due, Row, Told, raise_if_driver
 from collectors.pci import pci_address
 from collectors.table import table
 from runtime.clock import Clock
 from schemas.event import Event
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription
+from schemas.metrics import names
 
 if TYPE_CHECKING:  # the sampler process needs none of it
     from collectors.node import Node
@@ -28,7 +29,9 @@ waits after a reset, seldom enough to cost nothing."""
 
 
 class GpuCollector:
-    """Fills section `gpu`: one row per GPU, every column of the catalogue.
+    """Fills section `gpu`, one row per GPU and MIG instance, and `nvlink`, one row per link ("UUID/3").
+
+    Columns that are read every ten seconds or every minute are there in those ticks only: what is old is not repeated.
 
     `library` is pynvml or a fake; `clock` gives monotonic time. `known` names GPUs seen by an earlier process of this
     node, so that one that is already lost is named instead of missed.
@@ -43,19 +46,23 @@ class GpuCollector:
         self._open = False
         self._look_at = float("-inf")
         self._down: CollectorError | NoData | None = None
+        self._periods: dict[int, int] = {}
+        self._news: list[Event] = []
+        self._looked = False
         self.driver = ""
 
     def collect(self, tick_ms: int) -> Reading:
         """One reading of all GPUs. NoData without a driver, CollectorError where the driver went away."""
         try:
             self._look(self._clock.monotonic())
-            readings = [device.read(self._clock.monotonic()) for device in self._devices.values()]
+            due = self._due(tick_ms)
+            told = [device.read(self._clock.monotonic(), due) for device in self._devices.values()]
         except self._library.NVMLError as error:
             self._down = self._close(nvml.code_of(error))
             raise self._down from None
-        if not readings:
+        if not told:
             raise NoData("the driver knows no GPU")
-        return self._reading([row for row, _ in readings], [event for _, event in readings if event is not None])
+        return self._reading(told, due)
 
     def open(self) -> None:
         """Open the driver now, since that may take seconds; what goes wrong, the first `collect` says."""
@@ -65,9 +72,9 @@ class GpuCollector:
             self._down = self._close(nvml.code_of(error))
 
     def processes(self) -> dict[str, tuple[int, ...]]:
-        """Ids of the processes that compute on each GPU, by UUID; a GPU that cannot say now is left out."""
-        asked = {uuid: device.processes() for uuid, device in self._devices.items()}
-        return {uuid: pids for uuid, pids in asked.items() if pids is not None}
+        """Ids of the processes that compute on each GPU or MIG instance, by UUID; what cannot say now is left out."""
+        asked = [device.processes() or {} for device in self._devices.values()]
+        return {uuid: pids for some in asked for uuid, pids in some.items()}
 
     def descriptions(self) -> tuple[GpuDescription, ...]:
         """What the GPUs are, in the order of their rows."""
@@ -83,17 +90,39 @@ class GpuCollector:
         if not self._open:
             self._library.nvmlInit()
             self._open = True
-            self.driver = nvml.text(self._library.nvmlSystemGetDriverVersion())
+            self._version(nvml.text(self._library.nvmlSystemGetDriverVersion()))
         listed = self._listed()
         self._down = None
         for uuid, (handle, gpu) in listed.items():
+            if uuid not in self._devices and self._looked:
+                self._say("gpu_added", gpu, f"a GPU that was not here before, as number {gpu.slot}")
             device = self._devices.setdefault(uuid, Device(self._library, gpu))
+            if device.gpu.slot != gpu.slot:
+                self._say("gpu_renumbered", gpu, f"number {device.gpu.slot} before, {gpu.slot} now")
+            device.place(gpu)
             if device.handle is None or device.state:
                 device.begin(handle)
             device.handle, device.listed = handle, True
         for uuid in self._devices.keys() - listed.keys():
             self._devices[uuid].close()
         self._devices = dict(sorted(self._devices.items(), key=lambda item: (item[1].gpu.slot, item[0])))
+        self._looked = True
+
+    def _version(self, driver: str) -> None:
+        if self.driver and driver != self.driver:
+            text = f"driver {self.driver} before, {driver} now"
+            self._news.append(event("driver_changed", text=text, detail={"before": self.driver, "now": driver}))
+        self.driver = driver
+
+    def _say(self, kind: str, gpu: Gpu, text: str) -> None:
+        self._news.append(event(kind, gpu=gpu.uuid, pci=gpu.pci, text=text))
+
+    def _due(self, tick_ms: int) -> Due:
+        """Which slow periods begin with this tick: each once, whichever way the clock steps."""
+        now = {period: tick_ms // (1000 * period) for period in PERIODS}
+        due = tuple(period for period in PERIODS if self._periods.get(period) != now[period])
+        self._periods = now
+        return due
 
     def _listed(self) -> dict[str, tuple[nvml.Handle, Gpu]]:
         found = {}
@@ -108,10 +137,23 @@ class GpuCollector:
             found[uuid] = (handle, Gpu(uuid=uuid, pci=pci, slot=index))
         return found
 
-    def _reading(self, rows: list[Row], drafts: list[Event]) -> Reading:
-        matrix, missing = table("gpu", tuple(self._devices), COLUMNS, rows)
-        gpus = tuple(device.gpu for device in self._devices.values())
-        return Reading({"gpu": matrix}, gpus, missing, tuple(drafts))
+    def _reading(self, told: list[Told], due: Due) -> Reading:
+        columns = (*COLUMNS, *(name for period in due for name in names("gpu", period)))
+        rows: dict[Gpu, Row] = {}
+        links: dict[str, Row] = {}
+        for device, said in zip(self._devices.values(), told, strict=True):
+            rows |= {device.gpu: said.row} | dict(said.parts)
+            links |= {f"{device.gpu.uuid}/{link}": row for link, row in enumerate(said.links)}
+        matrix, missing = table("gpu", [gpu.uuid for gpu in rows], columns, list(rows.values()))
+        sections = {"gpu": matrix}
+        if any(links.values()):
+            had = [name for name in names("nvlink") if any(name in row for row in links.values())]
+            filled = [{name: row.get(name, "unsupported") for name in had} for row in links.values()]
+            sections["nvlink"], without = table("nvlink", list(links), tuple(had), filled)
+            missing = add_missing([missing, without])
+        drafts = (*self._news, *(draft for said in told for draft in said.events))
+        self._news = []
+        return Reading(sections, tuple(rows), missing, drafts)
 
     def _close(self, code: int) -> CollectorError | NoData:
         """The driver is not there (any more): forget handles and counters, try again later."""
@@ -130,7 +172,7 @@ class GpuCollector:
         return self._gone(f"nvml_{code}", "the NVIDIA driver does not list its GPUs", kind="collector_failed")
 
     def _gone(self, code: str, words: str, kind: str = "", restart: bool = False) -> CollectorError:
-        nothing = self._reading([dict.fromkeys(COLUMNS, code) for _ in self._devices], [])
+        nothing = self._reading([Told(dict.fromkeys(COLUMNS, code)) for _ in self._devices], ())
         return CollectorError(code, words, kind or code, nothing, restart)
 
 

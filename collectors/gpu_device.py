@@ -4,45 +4,66 @@
 speak of the whole driver leave it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from collectors import nvml
 from collectors.base import event
 from collectors.gpm import GPM_METRICS, GpmReader
-from collectors.gpu_fields import LINK_COUNT, Absent, DeviceGone, FieldReader, raise_if_gone, reason_of
+from collectors.gpu_calls import CALLS, Call
+from collectors.gpu_description import describe, link_count
+from collectors.gpu_fields import (
+    FIELD_METRICS,
+    MINUTE_FIELDS,
+    TEN_SECOND_FIELDS,
+    Absent,
+    Ask,
+    DeviceGone,
+    FieldReader,
+    raise_if_gone,
+    reason_of,
+)
+from collectors.mig import Instance, instances
+from collectors.nvlink import MINUTE_LINKS, TEN_SECOND_LINKS, LinkReader
+from collectors.nvlink_fabric import FabricWatch
 from collectors.rates import Rates, Value
 from schemas.event import Event, Severity
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription
 from schemas.metrics import names
 
-COLUMNS = names("gpu")
+PERIODS = (10, 60)
+"""Seconds between readings of what changes slowly; the rest is read every tick."""
+
+COLUMNS = names("gpu", every_s=1)
+FABRIC = ("fabric_state", "fabric_fault")
 
 UNREADABLE_AFTER = 3
 """Unknown errors in a row that make a GPU's telemetry degraded: one may be a busy driver."""
 
-MIB = 1 << 20
+LIMIT_FACTOR = 1.5
+"""An average power further above the limit is a counter that jumped: GPUs exceed their limit by some per cent, and
+for milliseconds."""
+
+RESET_COUNTERS = 2
+"""One counter that falls is that counter's; several in one tick, energy among them, are a reset of the GPU."""
 
 Row = dict[str, Value]
-Call = Callable[[nvml.NvmlLibrary, nvml.Handle], Sequence[Value]]
+Due = tuple[int, ...]
+"""The periods, of PERIODS, that are due in a tick."""
 
 
-def _utilization(library: nvml.NvmlLibrary, handle: nvml.Handle) -> Sequence[Value]:
-    rates = library.nvmlDeviceGetUtilizationRates(handle)
-    return rates.gpu, rates.memory
+class Told(NamedTuple):
+    """What one GPU gave in a tick: its row, its links' rows (only what was due), its MIG instances' rows, events."""
 
+    row: Row
+    links: Sequence[Row] = ()
+    parts: Sequence[tuple[Gpu, Row]] = ()
+    events: Sequence[Event] = ()
 
-CALLS: dict[tuple[str, ...], Call] = {
-    ("temperature_c",): lambda lib, h: (lib.nvmlDeviceGetTemperatureV(h, nvml.TEMPERATURE_GPU),),
-    ("thermal_margin_c",): lambda lib, h: (lib.nvmlDeviceGetMarginTemperature(h),),
-    ("sm_clock_mhz",): lambda lib, h: (lib.nvmlDeviceGetClockInfo(h, nvml.CLOCK_SM),),
-    ("memory_clock_mhz",): lambda lib, h: (lib.nvmlDeviceGetClockInfo(h, nvml.CLOCK_MEM),),
-    ("clocks_event_reasons",): lambda lib, h: (lib.nvmlDeviceGetCurrentClocksEventReasons(h),),
-    ("gpu_utilization_pct", "memory_utilization_pct"): _utilization,
-    ("memory_used_mib",): lambda lib, h: (lib.nvmlDeviceGetMemoryInfo(h).used / MIB,),
-}
-"""What is cheap and no field. PCIe throughput is not here: that call measures for 20 ms."""
 
 EPISODES: dict[str, tuple[str, Severity, str]] = {
     "lost": ("gpu_lost", "critical", "the GPU no longer answers on its bus"),
@@ -64,79 +85,141 @@ class Device:
         self.listed = False
         self.description = GpuDescription(uuid=gpu.uuid, pci=gpu.pci, slot=gpu.slot)
         self._failures = 0
-        self._absent = Absent()
-        self._fields = FieldReader(0, Rates())
         self._gpm: GpmReader | None = None
+        self._parts: list[Instance] = []
+        self._parts_known = False
+        self._forget(0)
 
     def begin(self, handle: nvml.Handle) -> None:
         """The GPU is here, or here again: a new epoch of everything counted and remembered."""
         self.close()
-        self.handle, self._absent = handle, Absent()
-        self.description = GpuDescription(
-            uuid=self.gpu.uuid,
-            pci=self.gpu.pci,
-            slot=self.gpu.slot,
-            serial=self._word(self._library.nvmlDeviceGetSerial) or self.description.serial,
-            name=self._word(self._library.nvmlDeviceGetName) or self.description.name,
-            vbios=self._word(self._library.nvmlDeviceGetVbiosVersion) or self.description.vbios,
-        )
-        self._fields = FieldReader(self._links(), Rates())
+        self.handle = handle
+        self.description = describe(self._library, handle, self.gpu, self.description)
+        self._forget(link_count(self._library, handle))
+
+    def place(self, gpu: Gpu) -> None:
+        """Where the driver lists it now: numbers change when another GPU goes, and with them nothing else."""
+        if gpu != self.gpu:
+            self.gpu, self.description = gpu, replace(self.description, pci=gpu.pci, slot=gpu.slot)
 
     def close(self) -> None:
         """Forget the handle; the driver may be gone already."""
         if self._gpm is not None:
             with suppress(self._library.NVMLError):
                 self._gpm.close()
+        for part in self._parts:
+            part.close()
         self.handle = self._gpm = None
+        self._parts, self._parts_known = [], False
 
-    def read(self, now: float) -> tuple[Row, Event | None]:
-        """Every column of section gpu (a number or why not), and a draft event where an episode begins or ends.
+    def read(self, now: float, due: Due = ()) -> Told:
+        """Every column of section gpu that is due (a number or why not), and draft events where something changed.
 
         Raises NVMLError only where the driver as a whole is gone.
         """
         before, listed = self.state, self.listed
         self.listed = False
+        columns = (*COLUMNS, *(name for period in due for name in names("gpu", period)))
         if self.handle is None:
-            self.state, row = "lost", _all("lost")
+            self.state, told = "lost", Told(dict.fromkeys(columns, "lost"))
         elif before in ("lost", "reset_required") and not listed:
-            return _all(before), None
+            return Told(dict.fromkeys(columns, before))
         else:
-            row = self._ask(self.handle, now)
-        return row, self._episode(before)
+            told = self._ask(self.handle, columns, due, now)
+        return told._replace(events=[*self._episode(before), *told.events])
 
-    def processes(self) -> tuple[int, ...] | None:
-        """Ids of the processes that compute on this GPU; None where it cannot say."""
+    def processes(self) -> dict[str, tuple[int, ...]] | None:
+        """Ids of the processes that compute on this GPU and on its MIG instances, by UUID; None where it cannot say."""
         if self.handle is None or self.state:
             return None
+        asked = {self.gpu.uuid: self.handle} | {part.gpu.uuid: part.handle for part in self._parts}
         try:
-            running = self._library.nvmlDeviceGetComputeRunningProcesses(self.handle)
+            return {
+                uuid: tuple(sorted({int(p.pid) for p in self._library.nvmlDeviceGetComputeRunningProcesses(handle)}))
+                for uuid, handle in asked.items()
+            }
         except self._library.NVMLError:
             return None
-        return tuple(sorted({int(process.pid) for process in running}))
 
-    def _ask(self, handle: nvml.Handle, now: float) -> Row:
+    def _forget(self, links: int) -> None:
+        rates = Rates()
+        self._absent = Absent()
+        self._fabric = FabricWatch(self.description.name)
+        self._readers = {
+            1: FieldReader(FIELD_METRICS, links, rates),
+            10: FieldReader(TEN_SECOND_FIELDS, links, rates),
+            60: FieldReader(MINUTE_FIELDS, links, rates),
+        }
+        self._link_readers = {
+            10: LinkReader(TEN_SECOND_LINKS, links, rates),
+            60: LinkReader(MINUTE_LINKS, links, rates),
+        }
+        self._joined: dict[Due, tuple[list[list[Ask]], list[Ask]]] = {}
+
+    def _ask(self, handle: nvml.Handle, columns: Sequence[str], due: Due, now: float) -> Told:
         try:
-            row = self._fields.read(lambda asks: self._library.nvmlDeviceGetFieldValues(handle, asks), now)
-            for columns, call in CALLS.items():
-                row.update(self._call(columns, call, handle, now))
+            row, links = self._fields(handle, due, now)
+            for period in (1, *due):
+                for filled, call in CALLS[period].items():
+                    row.update(self._call(filled, call, handle, now))
             row.update(self._call(tuple(GPM_METRICS), self._read_gpm, handle, now))
+            events = self._conditioned(row)
+            if 10 in due:
+                row.update(self._call(FABRIC, lambda lib, h: self._read_fabric(lib, h, now), handle, now))
+                events += self._fabric.news(self.gpu)
+                events += self._look_for_parts(handle, row["mig_enabled"])
+            parts = [(part.gpu, part.read()) for part in self._parts]
         except DeviceGone as gone:
-            return self._gone(gone.code)
+            return self._gone(gone.code, columns)
         except self._library.NVMLError as error:
             raise_if_driver(error)
             code = nvml.code_of(error)
             if code in nvml.DEVICE_GONE:
-                return self._gone(code)
+                return self._gone(code, columns)
             self._failures += 1
             if self._failures >= UNREADABLE_AFTER:
                 self.state = "unreadable"
-            return _all(reason_of(code))
+            return Told(dict.fromkeys(columns, reason_of(code)))
         self._failures, self.state = 0, ""
-        return row
+        return Told(row, links, parts, events)
 
-    def _gone(self, code: int) -> Row:
+    def _fields(self, handle: nvml.Handle, due: Due, now: float) -> tuple[Row, list[Row]]:
+        """All fields that are due, in one call."""
+        readers: list[FieldReader | LinkReader] = [self._readers[period] for period in (1, *due)]
+        readers += [self._link_readers[period] for period in due]
+        lists = [reader.asks(now) for reader in readers]
+        known = self._joined.get(due)
+        if known is None or any(a is not b for a, b in zip(known[0], lists, strict=True)):
+            # One reader's list is asked as it is: the library prepares what it is asked for by the list itself.
+            known = lists, lists[0] if len(lists) == 1 else [ask for asks in lists for ask in asks]
+            self._joined[due] = known
+        codes, numbers = nvml.decoded(self._library.nvmlDeviceGetFieldValues(handle, known[1]))
+        row: Row = {}
+        links: list[Row] = []
+        at = 0
+        for reader, asks in zip(readers, lists, strict=True):
+            end = at + len(asks)
+            taken = reader.take(codes[at:end], numbers[at:end], now)
+            if isinstance(taken, dict):
+                row |= taken
+            else:
+                links = [before | more for before, more in zip(links or [{}] * len(taken), taken, strict=True)]
+            at = end
+        return row, links
+
+    def _conditioned(self, row: Row) -> list[Event]:
+        """Take out what cannot be, and tell a reset by the counters that began anew."""
+        average, limit = row["power_average_w"], row["power_limit_w"]
+        if isinstance(average, float) and isinstance(limit, float) and average > LIMIT_FACTOR * limit:
+            row["power_average_w"] = "out_of_range"
+        if average != "counter_fell" or list(row.values()).count("counter_fell") < RESET_COUNTERS:
+            return []
+        text = "the GPU's counters began anew: it was reset, or its driver loaded again"
+        return [event("gpu_reset", gpu=self.gpu.uuid, pci=self.gpu.pci, text=text)]
+
+    def _gone(self, code: int, columns: Sequence[str]) -> Told:
         self.state = "reset_required" if code == nvml.RESET_REQUIRED else "lost"
-        return _all(self.state)
+        return Told(dict.fromkeys(columns, self.state))
 
     def _call(self, columns: tuple[str, ...], call: Call, handle: nvml.Handle, now: float) -> Row:
         if self._absent(columns, now):
@@ -157,29 +240,40 @@ class Device:
             self._gpm = GpmReader(library, handle)
         return tuple(self._gpm.read().values())
 
-    def _episode(self, before: str) -> Event | None:
+    def _read_fabric(self, library: nvml.NvmlLibrary, handle: nvml.Handle, now: float) -> Sequence[Value]:
+        return self._fabric.read(library.nvmlDeviceGetGpuFabricInfoV(handle), now)
+
+    def _look_for_parts(self, handle: nvml.Handle, enabled: Value) -> list[Event]:
+        """The MIG instances as they are now, and an event where they are others than before."""
+        before, known = self._parts, self._parts_known
+        try:
+            now = instances(self._library, handle, self.gpu) if enabled == 1 else []
+        except self._library.NVMLError as error:
+            raise_if_driver(error)
+            raise_if_gone(nvml.code_of(error))
+            return []
+        self._parts_known = True
+        if [part.gpu.uuid for part in now] == [part.gpu.uuid for part in before]:
+            for part in now:
+                part.close()
+            return []
+        for part in before:
+            part.close()
+        self._parts = now
+        if not known:
+            return []
+        detail = {"before": _names(before), "now": _names(now)}
+        text = f"MIG instances changed: {len(before)} before, {len(now)} now"
+        return [event("mig_changed", gpu=self.gpu.uuid, pci=self.gpu.pci, text=text, detail=detail)]
+
+    def _episode(self, before: str) -> list[Event]:
         if self.state == before:
-            return None
+            return []
         uuid, pci = self.gpu.uuid, self.gpu.pci
         if not self.state:
-            return event("gpu_back", gpu=uuid, pci=pci, text=f"the GPU answers again after {EPISODES[before][0]}")
+            return [event("gpu_back", gpu=uuid, pci=pci, text=f"the GPU answers again after {EPISODES[before][0]}")]
         kind, severity, text = EPISODES[self.state]
-        return event(kind, severity=severity, gpu=uuid, pci=pci, text=text)
-
-    def _links(self) -> int:
-        try:
-            (answer,) = self._library.nvmlDeviceGetFieldValues(self.handle, [LINK_COUNT])
-        except self._library.NVMLError as error:
-            raise_if_driver(error)
-            return 0
-        return int(nvml.number(answer) or 0) if answer.nvmlReturn == nvml.SUCCESS else 0
-
-    def _word(self, ask: Callable[[nvml.Handle], str]) -> str:
-        try:
-            return nvml.text(ask(self.handle))
-        except self._library.NVMLError as error:
-            raise_if_driver(error)
-            return ""
+        return [event(kind, severity=severity, gpu=uuid, pci=pci, text=text)]
 
 
 def raise_if_driver(error: Exception) -> None:
@@ -188,5 +282,5 @@ def raise_if_driver(error: Exception) -> None:
         raise error
 
 
-def _all(reason: str) -> Row:
-    return dict.fromkeys(COLUMNS, reason)
+def _names(parts: Sequence[Instance]) -> str:
+    return ",".join(part.gpu.uuid for part in parts)

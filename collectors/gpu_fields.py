@@ -1,10 +1,11 @@
 """The fields of one GPU: which to ask, in one call a tick, and what their answers mean.
 
-A metric may have alternatives (NVLink counters changed with Blackwell): the first that the GPU supports is used. What a
+One table for each period: what changes is asked every second, what hardly does every ten seconds or every minute. A
+metric may have alternatives (NVLink counters changed with Blackwell): the first that the GPU supports is used. What a
 GPU lacks is remembered for ten minutes per (field, scope): asking costs, and a driver may learn it by an update.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from collectors import nvml
@@ -63,8 +64,25 @@ FIELD_METRICS: tuple[FieldMetric, ...] = (
     ),
 )
 
+TEN_SECOND_FIELDS: tuple[FieldMetric, ...] = (
+    FieldMetric("sync_boost_share", _one(76), NANOSECONDS, rate=True),
+    FieldMetric("pcie_correctable_count", _one(173)),
+    FieldMetric("pcie_uncorrectable_count", (Sum((179, 180)),)),
+    FieldMetric("pcie_recovery_count", _one(169)),
+)
+
+MINUTE_FIELDS: tuple[FieldMetric, ...] = (
+    FieldMetric("power_limit_default_w", _one(189), MILLI),
+    FieldMetric("slowdown_margin_c", _one(194)),
+    FieldMetric("ecc_sbe_lifetime_count", _one(5)),
+    FieldMetric("ecc_dbe_lifetime_count", _one(6)),
+    FieldMetric("retired_page_count", (Sum((29, 30)),)),
+    FieldMetric("retirement_pending", _one(31)),
+    FieldMetric("remap_banks_exhausted_count", _one(306)),
+)
+
 LINK_COUNT = 91
-_KIB_FIELDS = frozenset((138, 139))
+KIB_FIELDS = frozenset((138, 139))
 
 _REASONS = {
     nvml.NO_PERMISSION: "no_permission",
@@ -134,23 +152,29 @@ class _Choice(NamedTuple):
 
 
 class FieldReader:
-    """Reads all fields of one GPU with one call, each value's own return code checked."""
+    """Plans and understands the fields of one GPU and one period; each value's own return code is checked.
 
-    def __init__(self, links: int, rates: Rates) -> None:
-        self._links, self._rates = links, rates
+    The call itself is the caller's, who puts the fields of several readers into one.
+    """
+
+    def __init__(self, metrics: tuple[FieldMetric, ...], links: int, rates: Rates) -> None:
+        self._metrics, self._links, self._rates = metrics, links, rates
         self._absent, self._supported = Absent(), set[Ask]()
         self._plan: list[tuple[FieldMetric, list[_Choice]]] = []
         self._asks: list[Ask] = []
         self._replan_at = float("-inf")
 
-    def read(self, ask: Callable[[list[Ask]], Sequence[nvml.FieldValue]], now: float) -> dict[str, Value]:
-        """Every metric of FIELD_METRICS as a number or the reason of its absence.
-
-        `ask` is nvmlDeviceGetFieldValues on this GPU. Raises DeviceGone, or whatever `ask` raises.
-        """
+    def asks(self, now: float) -> list[Ask]:
+        """What to ask; the same list until that changes."""
         if now >= self._replan_at:
             self._make_plan(now)
-        codes, numbers = nvml.decoded(ask(self._asks))
+        return self._asks
+
+    def take(self, codes: Sequence[int], numbers: Sequence[int | float | None], now: float) -> dict[str, Value]:
+        """Every metric as a number or the reason of its absence, from the answers to the last `asks`.
+
+        Raises DeviceGone where one of them speaks of the whole GPU.
+        """
         reasons = ["blank" if number is None else "" for number in numbers]
         learned = False
         for i, code in enumerate(codes):
@@ -175,19 +199,22 @@ class FieldReader:
         return values
 
     def _make_plan(self, now: float) -> None:
-        self._plan, self._asks = [], []
-        for metric in FIELD_METRICS:
+        plan: list[tuple[FieldMetric, list[_Choice]]] = []
+        asked: list[Ask] = []
+        for metric in self._metrics:
             choices: list[_Choice] = []
             for choice in metric.alternatives:
                 asks = tuple(ask for ask in self._asks_of(choice) if not self._absent(ask, now))
-                scale = metric.scale * (1024 if _KIB_FIELDS.issuperset(choice.fields) else 1)
+                scale = metric.scale * (1024 if KIB_FIELDS.issuperset(choice.fields) else 1)
                 if asks:
-                    choices.append(_Choice(len(self._asks), asks, scale))
-                    self._asks += asks
+                    choices.append(_Choice(len(asked), asks, scale))
+                    asked += asks
                 if not self._supported.isdisjoint(asks):
                     break
-            self._plan.append((metric, choices))
-        self._replan_at = self._absent.next_change(now)
+            plan.append((metric, choices))
+        self._plan, self._replan_at = plan, self._absent.next_change(now)
+        if asked != self._asks:
+            self._asks = asked
 
     def _asks_of(self, choice: Sum) -> list[Ask]:
         scopes = range(self._links) if choice.per_link else (choice.scope,)
@@ -197,7 +224,7 @@ class FieldReader:
         self,
         metric: FieldMetric,
         choices: list[_Choice],
-        numbers: list[int | float | None],
+        numbers: Sequence[int | float | None],
         reasons: list[str] | None,
         now: float,
     ) -> Value:

@@ -103,6 +103,33 @@ class NvmlLibrary(Protocol):
         """With `used` in bytes."""
         ...
 
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: Handle) -> int: ...
+    def nvmlDeviceGetCurrPcieLinkWidth(self, handle: Handle) -> int: ...
+    def nvmlDeviceGetMaxPcieLinkWidth(self, handle: Handle) -> int: ...
+    def nvmlDeviceGetMigMode(self, handle: Handle) -> Sequence[int]:
+        """Current and pending."""
+        ...
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: Handle) -> int: ...
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: Handle, index: int) -> Handle: ...
+    def nvmlDeviceGetGpuInstanceId(self, device: Handle) -> int: ...
+    def nvmlDeviceGetUnrepairableMemoryFlag_v1(self, device: Handle) -> int: ...
+    def nvmlDeviceGetRepairStatus(self, device: Handle) -> Sequence[int]:
+        """Whether a repair of a memory channel, and of a compute unit, is pending."""
+        ...
+
+    def nvmlDeviceGetGpuFabricInfoV(self, device: Handle) -> Any:
+        """With state, status, cliqueId, clusterUuid, healthSummary, healthMask; unlike pynvml's, makes the struct."""
+        ...
+
+    def nvmlDeviceGetSramEccErrorStatus(self, device: Handle) -> Any:
+        """With volatileCor, volatileUncParity, volatileUncSecDed, bThresholdExceeded; makes the struct too."""
+        ...
+
+    def nvmlDeviceGetPlatformInfo(self, device: Handle) -> Any:
+        """With chassisSerialNumber, slotNumber, trayIndex, hostId, moduleId (bytes); makes the struct too."""
+        ...
+
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Handle) -> Sequence[Any]:
         """Each with `pid`."""
         ...
@@ -114,6 +141,7 @@ class NvmlLibrary(Protocol):
     def nvmlGpmSampleAlloc(self) -> Any: ...
     def nvmlGpmSampleFree(self, sample: Any, /) -> None: ...
     def nvmlGpmSampleGet(self, device: Handle, sample: Any, /) -> Any: ...
+    def nvmlGpmMigSampleGet(self, device: Handle, instance: int, sample: Any, /) -> Any: ...
     def nvmlGpmMetricsGet(self, metrics: Any, /) -> Any: ...
 
 
@@ -125,9 +153,11 @@ def load() -> NvmlLibrary:
 
 
 class _Pynvml:
-    """pynvml, but field values are asked with structs made once per list of fields.
+    """pynvml, but field values are asked with structs made once per list of fields, and the structs of some calls are
+    made here rather than by the caller.
 
-    pynvml makes them anew for each call, a microsecond a field; that alone would take a third of the agent's budget.
+    pynvml makes field values anew for each call, a microsecond a field; that alone would take a third of the agent's
+    budget.
     """
 
     def __init__(self, pynvml: Any) -> None:
@@ -151,9 +181,41 @@ class _Pynvml:
             raise self._pynvml.NVMLError(code)
         return values
 
+    def nvmlDeviceGetGpuFabricInfoV(self, device: Handle) -> Any:
+        try:
+            return self._filled("nvmlDeviceGetGpuFabricInfoV", device, self._pynvml.c_nvmlGpuFabricInfo_v3_t())
+        except self._pynvml.NVMLError as error:
+            if code_of(error) != ARGUMENT_VERSION_MISMATCH:
+                raise
+        older = self._filled("nvmlDeviceGetGpuFabricInfoV", device, self._pynvml.c_nvmlGpuFabricInfo_v2_t())
+        return _WithoutSummary(older)
 
-MOST_PREPARED = 256
-"""Lists of fields kept: one a GPU and a few more."""
+    def nvmlDeviceGetSramEccErrorStatus(self, device: Handle) -> Any:
+        struct = self._pynvml.c_nvmlEccSramErrorStatus_v1_t()
+        return self._filled("nvmlDeviceGetSramEccErrorStatus", device, struct)
+
+    def nvmlDeviceGetPlatformInfo(self, device: Handle) -> Any:
+        return self._filled("nvmlDeviceGetPlatformInfo", device, self._pynvml.c_nvmlPlatformInfo_v2_t())
+
+    def _filled(self, name: str, device: Handle, struct: Any) -> Any:
+        getattr(self._pynvml, name)(device, ctypes.byref(struct))
+        return struct
+
+
+class _WithoutSummary:
+    """Fabric info of a driver that does not know the health summary yet."""
+
+    healthSummary = 0
+
+    def __init__(self, info: Any) -> None:
+        self._info = info
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._info, name)
+
+
+MOST_PREPARED = 1024
+"""Lists of fields kept: three a GPU and a few more."""
 
 
 def driver_version(library: NvmlLibrary | None = None) -> str | None:

@@ -6,7 +6,8 @@ from schemas.record import Name, Natural, NodeRecord, TimeMs
 
 
 class GpuDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a GPU is: asked once per start."""
+    """What a GPU is: asked whenever it is found. `chassis` (its serial number) and what follows are
+    its place in the rack as the platform tells it (GB200 and later)."""
 
     uuid: Name
     pci: str = ""
@@ -14,6 +15,11 @@ class GpuDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str = ""
     slot: Natural = 0
     vbios: str = ""
+    chassis: str = ""
+    chassis_slot: Natural | None = None
+    chassis_tray: Natural | None = None
+    chassis_host: Natural | None = None
+    module: Natural | None = None
 
 
 class JobMembership(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -19,16 +19,17 @@ from simulator.faults import NVLINK
 from simulator.physics import LIMIT_C, MEMORY_MHZ, POWER_LIMIT_W, Physics
 from simulator.topology import GPUS_PER_TRAY, PCI, Topology
 
-NOT_SUPPORTED, INVALID_ARGUMENT, GPU_IS_LOST = 3, 2, 15
+NOT_SUPPORTED, INVALID_ARGUMENT, NOT_FOUND, GPU_IS_LOST = 3, 2, 6, 15
 
 DRIVER, NAME, VBIOS = "580.95.05", "NVIDIA GB200", "97.00.88.00.0A"
 
 GPM_SM, GPM_TENSOR, GPM_DRAM = 2, 5, 10
 
-_UINT, _ULONGLONG = 1, 3
+_UINT, _ULONGLONG, _INT = 1, 3, 5
 """valueType: which member of the union holds the value."""
 
 FOREIGN_PID = 66_001
+PCIE_GENERATION, PCIE_LANES = 5, 16
 BROKEN_C = 255
 """What a broken temperature sensor reads."""
 
@@ -36,10 +37,15 @@ BROKEN_C = 255
 _COUNTED = (3, 4, 74, 82, 83, 94, 143, 144, 186, 197, 198, 202, 204, 208, 269, 270, 271)
 """The fields that change, in the order of Board.fields."""
 
-_CONSTANT = {142: 0, 145: 0, **dict.fromkeys((188, 189, 190), int(POWER_LIMIT_W * 1000)), 230: 0}
+_LIMIT_MW = int(POWER_LIMIT_W * 1000)
+_CONSTANT = {5: 0, 6: 0, 76: 0, 142: 0, 145: 0, 169: 0, 173: 0, 179: 0, 180: 0, 188: _LIMIT_MW, 189: _LIMIT_MW}
+_CONSTANT |= {190: _LIMIT_MW, 194: -2, 230: 0, 306: 0}
 _LINK_COUNT = 91
-_LINK_TRAFFIC, _LINK_ERRORS, _RECEIVE_ERRORS = (202, 204), tuple(range(206, 215)), 208
-_NARROW = frozenset((82, 91, 94, 142, 143, 144, 145, 186, 188, 189, 190, 230))
+_LINK_TRAFFIC, _LINK_ERRORS, _RECEIVE_ERRORS = (202, 204), tuple(range(206, 216)), 208
+_NO_ERROR_SEEN = 15 << 8 | 255
+_LINK_CONSTANT = {164: 53_125, 165: 1, 219: 0, 220: _NO_ERROR_SEEN, 221: 0, 222: _NO_ERROR_SEEN}
+_NARROW = frozenset((82, 91, 94, 142, 143, 144, 145, 164, 165, 169, 173, 179, 180, 186, 188, 189, 190, 230, 306))
+_SIGNED = frozenset((194,))
 
 
 class NvmlError(Exception):
@@ -217,6 +223,71 @@ class FakeNvml:
     def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:
         return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in self._board.pids[self._here(handle)]]
 
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: int) -> int:
+        self._here(handle)
+        return PCIE_GENERATION
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, handle: int) -> int:
+        self._here(handle)
+        return PCIE_LANES
+
+    def nvmlDeviceGetMaxPcieLinkWidth(self, handle: int) -> int:
+        self._here(handle)
+        return PCIE_LANES
+
+    def nvmlDeviceGetMigMode(self, handle: int) -> tuple[int, int]:
+        self._here(handle)
+        return 0, 0
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: int) -> int:
+        self._here(handle)
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: int, index: int) -> int:
+        raise NvmlError(NOT_FOUND)
+
+    def nvmlDeviceGetGpuInstanceId(self, device: int) -> int:
+        raise NvmlError(NOT_FOUND)
+
+    def nvmlDeviceGetUnrepairableMemoryFlag_v1(self, device: int) -> int:
+        self._here(device)
+        return 0
+
+    def nvmlDeviceGetRepairStatus(self, device: int) -> tuple[int, int]:
+        self._here(device)
+        return 0, 0
+
+    def nvmlDeviceGetGpuFabricInfoV(self, device: int) -> SimpleNamespace:
+        """Joined and healthy: every rack is one NVLink domain."""
+        rack = int(self._topology.rack_of_gpu[self._here(device)])
+        return SimpleNamespace(
+            state=3,
+            status=0,
+            cliqueId=rack + 1,
+            clusterUuid=bytes([rack % 255 + 1]) * 16,
+            healthSummary=1,
+            healthMask=0x1AA,
+        )
+
+    def nvmlDeviceGetSramEccErrorStatus(self, device: int) -> SimpleNamespace:
+        self._here(device)
+        return SimpleNamespace(volatileCor=0, volatileUncParity=0, volatileUncSecDed=0, bThresholdExceeded=0)
+
+    def nvmlDeviceGetPlatformInfo(self, device: int) -> SimpleNamespace:
+        gpu = self._here(device)
+        node = gpu // GPUS_PER_TRAY
+        tray = node % self._topology.trays + 1
+        return SimpleNamespace(
+            chassisSerialNumber=self._topology.rack_names[self._topology.rack_of_gpu[gpu]].encode(),
+            slotNumber=bytes([tray]),
+            trayIndex=bytes([tray]),
+            hostId=b"\x01",
+            moduleId=bytes([gpu % GPUS_PER_TRAY + 1]),
+        )
+
+    def nvmlGpmMigSampleGet(self, device: int, instance: int, sample: SimpleNamespace) -> SimpleNamespace:
+        raise NvmlError(NOT_SUPPORTED)
+
     def nvmlGpmQueryDeviceSupport(self, device: int) -> SimpleNamespace:
         return SimpleNamespace(isSupportedDevice=1)
 
@@ -258,9 +329,11 @@ class _Answers:
         self.values, self.lost = (FieldValue * len(told))(), (FieldValue * len(told))()
         changing: list[tuple[int, int, int]] = []
         for i, (field, scope) in enumerate(told):
-            kind, code = _UINT if field in _NARROW else _ULONGLONG, _code(field, scope, links)
-            number = links if field == _LINK_COUNT else _CONSTANT.get(field, 0)
-            self.values[i] = FieldValue(field, scope, 0, 40, kind, code, Union(ullVal=number))
+            kind = _INT if field in _SIGNED else _UINT if field in _NARROW else _ULONGLONG
+            code = _code(field, scope, links)
+            number = links if field == _LINK_COUNT else _CONSTANT.get(field, _LINK_CONSTANT.get(field, 0))
+            union = Union(siVal=number) if kind == _INT else Union(ullVal=number)
+            self.values[i] = FieldValue(field, scope, 0, 40, kind, code, union)
             self.lost[i] = FieldValue(field, scope, 0, 40, kind, GPU_IS_LOST)
             if code == 0 and _changes(field, scope, links):
                 changing.append((i, _COUNTED.index(field), links if field in _LINK_TRAFFIC else 1))
@@ -275,7 +348,7 @@ class _Answers:
 
 
 def _code(field: int, scope: int, links: int) -> int:
-    if field in _LINK_TRAFFIC or field in _LINK_ERRORS:
+    if field in _LINK_TRAFFIC or field in _LINK_ERRORS or field in _LINK_CONSTANT:
         return 0 if scope < links else INVALID_ARGUMENT
     return 0 if field in _COUNTED or field in _CONSTANT or field == _LINK_COUNT else NOT_SUPPORTED
 

@@ -455,6 +455,11 @@ CREATE TABLE IF NOT EXISTS inventory_gpus
     `product` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'product name of the GPU',
     `slot` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'slot of the GPU in its node',
     `vbios` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'version of the GPU\'s firmware',
+    `chassis` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'serial number of the chassis, as the platform tells it',
+    `chassis_slot` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'slot of the chassis, as the platform tells it; NULL where it does not',
+    `chassis_tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray of the chassis, as the platform tells it; NULL where it does not',
+    `chassis_host` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'host in the tray, as the platform tells it; NULL where it does not',
+    `module` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'module on the board, as the platform tells it; NULL where it does not',
     `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )

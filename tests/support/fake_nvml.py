@@ -28,18 +28,25 @@ def hopper() -> dict[int, int]:
     return {
         186: 412_500, 83: 1_000_000_000, 190: 700_000, 82: 71, 74: 5_000_000_000, 269: 0, 270: 0, 271: 0,
         3: 0, 4: 0, 142: 1, 143: 0, 144: 0, 145: 0, 197: 2**41, 198: 2**41, 94: 7, 230: 0, 91: 18,
-        138: 2**33, 139: 2**33, 161: 0, 162: 0, 163: 2,
+        138: 2**33, 139: 2**33, 161: 0, 162: 0, 163: 2, 164: 26_562, 165: 1,
+        76: 0, 173: 4, 179: 0, 180: 0, 169: 12, 189: 700_000, 194: -2, 5: 9, 6: 0, 306: 0,
     }  # fmt: skip
 
 
 def blackwell() -> dict[int, int]:
     """The same of a B200, whose NVLink counters are others and per link."""
     fields = {number: value for number, value in hopper().items() if number not in (138, 139, 161, 162, 163)}
-    return fields | {202: 2**40, 204: 2**40} | dict.fromkeys(range(206, 215), 0) | {208: 3}
+    fields |= {202: 2**40, 204: 2**40} | dict.fromkeys(range(206, 216), 0) | {208: 3}
+    fields |= {219: 0, 220: NO_ERROR, 221: 5, 222: NO_ERROR, 294: 10**9, 295: 10**3}
+    return fields | {235 + n: 10 ** (12 - n) if n < 3 else 0 for n in range(16)}
 
 
-PER_LINK = frozenset((161, 162, 163, 202, 204, *range(206, 215)))
-WIDE = frozenset((3, 4, 74, 83, 197, 198, 138, 139, 202, 204, 269, 270, 271))
+NO_ERROR = 15 << 8 | 255
+"""A packed bit error rate of a link that has seen none."""
+
+PER_LINK = frozenset((*range(161, 166), 202, 204, *range(206, 223), *range(235, 251), 294, 295))
+WIDE = frozenset((3, 4, 74, 76, 83, 197, 198, 138, 139, 202, 204, 269, 270, 271, *range(219, 223), *range(235, 251)))
+SIGNED = frozenset((194,))
 
 
 @dataclass
@@ -56,6 +63,26 @@ class FakeGpu:
     temperature_c: int = 55
     utilization: tuple[int, int] = (97, 41)
     blank: frozenset[int] = frozenset()
+    name: str = "NVIDIA H100 80GB HBM3"
+    width: int = 16
+    fabric: SimpleNamespace = field(default_factory=lambda: fabric_info())
+    sram: SimpleNamespace = field(default_factory=lambda: sram_errors())
+    mig: list["FakeGpu"] = field(default_factory=list)
+
+
+def fabric_info(
+    state: int = 3, status: int = 0, clique: int = 0, uuid: bytes = bytes(16), summary: int = 0, mask: int = 0
+) -> SimpleNamespace:
+    """What nvmlDeviceGetGpuFabricInfoV fills in: by default, an HGX H100's healthy answer."""
+    return SimpleNamespace(
+        state=state, status=status, cliqueId=clique, clusterUuid=uuid, healthSummary=summary, healthMask=mask
+    )
+
+
+def sram_errors(correctable: int = 0, parity: int = 0, secded: int = 0, exceeded: int = 0) -> SimpleNamespace:
+    return SimpleNamespace(
+        volatileCor=correctable, volatileUncParity=parity, volatileUncSecDed=secded, bThresholdExceeded=exceeded
+    )
 
 
 class FakeNvml:
@@ -104,7 +131,7 @@ class FakeNvml:
 
     def nvmlDeviceGetName(self, handle: FakeGpu) -> str:
         self._device("nvmlDeviceGetName", handle)
-        return "NVIDIA H100 80GB HBM3"
+        return handle.name
 
     def nvmlDeviceGetSerial(self, handle: FakeGpu) -> str:
         return "S" + self._device("nvmlDeviceGetSerial", handle).uuid[-1]
@@ -146,6 +173,58 @@ class FakeNvml:
         gpu = self._device("nvmlDeviceGetComputeRunningProcesses", handle)
         return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in gpu.pids]
 
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: FakeGpu) -> int:
+        self._device("nvmlDeviceGetCurrPcieLinkGeneration", handle)
+        return 5
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, handle: FakeGpu) -> int:
+        return self._device("nvmlDeviceGetCurrPcieLinkWidth", handle).width
+
+    def nvmlDeviceGetMaxPcieLinkWidth(self, handle: FakeGpu) -> int:
+        self._device("nvmlDeviceGetMaxPcieLinkWidth", handle)
+        return 16
+
+    def nvmlDeviceGetMigMode(self, handle: FakeGpu) -> list[int]:
+        return [int(bool(self._device("nvmlDeviceGetMigMode", handle).mig))] * 2
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: FakeGpu) -> int:
+        self._device("nvmlDeviceGetMaxMigDeviceCount", handle)
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: FakeGpu, index: int) -> FakeGpu:
+        gpu = self._device("nvmlDeviceGetMigDeviceHandleByIndex", device)
+        if index >= len(gpu.mig):
+            raise NvmlError(6)
+        return gpu.mig[index]
+
+    def nvmlDeviceGetGpuInstanceId(self, device: FakeGpu) -> int:
+        self._device("nvmlDeviceGetGpuInstanceId", device)
+        return 7
+
+    def nvmlDeviceGetUnrepairableMemoryFlag_v1(self, device: FakeGpu) -> int:
+        self._device("nvmlDeviceGetUnrepairableMemoryFlag_v1", device)
+        return 0
+
+    def nvmlDeviceGetRepairStatus(self, device: FakeGpu) -> list[int]:
+        self._device("nvmlDeviceGetRepairStatus", device)
+        return [0, 0]
+
+    def nvmlDeviceGetGpuFabricInfoV(self, device: FakeGpu) -> Any:
+        return self._device("nvmlDeviceGetGpuFabricInfoV", device).fabric
+
+    def nvmlDeviceGetSramEccErrorStatus(self, device: FakeGpu) -> Any:
+        return self._device("nvmlDeviceGetSramEccErrorStatus", device).sram
+
+    def nvmlDeviceGetPlatformInfo(self, device: FakeGpu) -> Any:
+        self._device("nvmlDeviceGetPlatformInfo", device)
+        return SimpleNamespace(
+            chassisSerialNumber=b"1820325190006",
+            slotNumber=b"\x12",
+            trayIndex=b"\x07",
+            hostId=b"\x01",
+            moduleId=b"\x02",
+        )
+
     def nvmlGpmQueryDeviceSupport(self, device: FakeGpu) -> Any:
         return SimpleNamespace(isSupportedDevice=int(self._device("nvmlGpmQueryDeviceSupport", device).gpm))
 
@@ -158,6 +237,11 @@ class FakeNvml:
 
     def nvmlGpmSampleGet(self, device: FakeGpu, sample: Any) -> Any:
         self._device("nvmlGpmSampleGet", device)
+        sample.taken += 1
+        return sample
+
+    def nvmlGpmMigSampleGet(self, device: FakeGpu, instance: int, sample: Any) -> Any:
+        self._device("nvmlGpmMigSampleGet", device)
         sample.taken += 1
         return sample
 
@@ -191,11 +275,11 @@ class FakeNvml:
             code = code or 3
         elif number in PER_LINK and scope >= gpu.links:
             code = code or 2
-        kind = ULONGLONG if number in WIDE else UINT
+        kind = ULONGLONG if number in WIDE else SINT if number in SIGNED else UINT
         raw = gpu.fields.get(number, 0)
         if number in gpu.blank:
             raw = 2**64 - 1 if kind == ULONGLONG else 2**32 - 1
-        union = SimpleNamespace(**{"uiVal" if kind == UINT else "ullVal": raw})
+        union = SimpleNamespace(**{{UINT: "uiVal", SINT: "siVal"}.get(kind, "ullVal"): raw})
         return SimpleNamespace(fieldId=number, scopeId=scope, valueType=kind, nvmlReturn=code, value=union)
 
 

@@ -1,0 +1,143 @@
+"""The NVLinks of one GPU, link by link: rates, errors, recoveries, bit error rates, corrected symbols.
+
+Hopper and older count replays, recoveries and CRC errors; NVLink 5 has other fields instead (nvml.h). A field that no
+link of the GPU has is asked again after ten minutes; what a generation lacks is left out of its rows.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from collectors import nvml
+from collectors.gpu_fields import KIB_FIELDS, Absent, Ask, raise_if_gone, reason_of
+from collectors.rates import Rates, Value
+from schemas.metrics import FEC_BINS
+
+MEGA = 1e6
+
+FLOOR_LOG10 = -255.0
+"""A bit error rate of "nothing seen": the smallest that the packed form can tell is 1e-255."""
+
+
+def ber_log10(packed: int) -> float:
+    """The power of ten of a packed bit error rate: exponent in bits 0-7, mantissa in bits 8-11, m x 10^-e (nvml.h).
+
+    A link without an error says 15 x 10^-255.
+
+    >>> ber_log10(15 << 8 | 255), ber_log10(1 << 8 | 12)
+    (-253.82390874094432, -12.0)
+    """
+    exponent, mantissa = packed & 0xFF, packed >> 8 & 0xF
+    return max(FLOOR_LOG10, math.log10(mantissa) - exponent) if mantissa else FLOOR_LOG10
+
+
+class LinkMetric(NamedTuple):
+    """A column of section `nvlink`: the first of `fields` that the GPU has, times `scale`, or its growth per second, or
+    through `decode`. `over`: the field whose growth this one's growth is divided by."""
+
+    name: str
+    fields: tuple[int, ...]
+    scale: float = 1.0
+    rate: bool = False
+    decode: Callable[[int], float] | None = None
+    over: int = 0
+
+
+TEN_SECOND_LINKS: tuple[LinkMetric, ...] = (
+    LinkMetric("state", (165,)),
+    LinkMetric("speed_bytes_per_s", (164,), MEGA),
+    LinkMetric("tx_bytes_per_s", (202, 138), rate=True),
+    LinkMetric("rx_bytes_per_s", (204, 139), rate=True),
+    LinkMetric("replay_count", (161,)),
+    LinkMetric("recovery_count", (215, 162)),
+    LinkMetric("crc_error_count", (163,)),
+    LinkMetric("malformed_count", (206,)),
+    LinkMetric("overrun_count", (207,)),
+    LinkMetric("receive_error_count", (208,)),
+    LinkMetric("remote_error_count", (209,)),
+    LinkMetric("general_error_count", (210,)),
+    LinkMetric("integrity_error_count", (211,)),
+    LinkMetric("discard_count", (212,)),
+    LinkMetric("recovered_count", (213,)),
+    LinkMetric("recovery_failed_count", (214,)),
+    LinkMetric("retransmit_ratio", (295,), rate=True, over=294),
+)
+
+MINUTE_LINKS: tuple[LinkMetric, ...] = (
+    LinkMetric("effective_error_count", (219,)),
+    LinkMetric("symbol_error_count", (221,)),
+    LinkMetric("effective_ber_log10", (220,), decode=ber_log10),
+    LinkMetric("symbol_ber_log10", (222,), decode=ber_log10),
+    *(LinkMetric(f"fec_{n}_per_s", (235 + n,), rate=True) for n in range(FEC_BINS)),
+)
+
+
+class LinkReader:
+    """Plans and understands the fields of all links of one GPU and one period."""
+
+    def __init__(self, metrics: tuple[LinkMetric, ...], links: int, rates: Rates) -> None:
+        self._metrics, self._links, self._rates = metrics, links, rates
+        self._absent = Absent()
+        wanted = [field for metric in metrics for field in (*metric.fields, metric.over) if field]
+        self._wanted = tuple(dict.fromkeys(wanted))
+        self._fields: tuple[int, ...] = ()
+        self._asks: list[Ask] = []
+        self._replan_at = float("-inf")
+
+    def asks(self, now: float) -> list[Ask]:
+        """What to ask; the same list until that changes."""
+        if now >= self._replan_at:
+            self._make_plan(now)
+        return self._asks
+
+    def take(self, codes: Sequence[int], numbers: Sequence[int | float | None], now: float) -> list[dict[str, Value]]:
+        """One row per link, with the columns that this GPU has, from the answers to the last `asks`.
+
+        Raises DeviceGone where one of them speaks of the whole GPU.
+        """
+        told: dict[int, list[int | str]] = {}
+        for at, field in enumerate(self._fields):
+            span = slice(at * self._links, (at + 1) * self._links)
+            answers = [_answer(code, number) for code, number in zip(codes[span], numbers[span], strict=True)]
+            if all(answer == "unsupported" for answer in answers):
+                self._absent.add(field, now)
+            else:
+                told[field] = answers
+        rows: list[dict[str, Value]] = [{} for _ in range(self._links)]
+        for metric in self._metrics:
+            field = next((field for field in metric.fields if field in told), 0)
+            if field and (not metric.over or metric.over in told):
+                for link, row in enumerate(rows):
+                    row[metric.name] = self._value(metric, field, told, link, now)
+        if len(told) < len(self._fields):
+            self._make_plan(now)
+        return rows
+
+    def _make_plan(self, now: float) -> None:
+        self._fields = tuple(field for field in self._wanted if not self._absent(field, now))
+        self._asks = [(field, link) for field in self._fields for link in range(self._links)]
+        self._replan_at = self._absent.next_change(now)
+
+    def _value(self, metric: LinkMetric, field: int, told: dict[int, list[int | str]], link: int, now: float) -> Value:
+        count = told[field][link]
+        if isinstance(count, str):
+            return count
+        if metric.decode is not None:
+            return metric.decode(count)
+        if not metric.rate:
+            return count * metric.scale
+        grown = self._rates.rate((field, link), (count,), now)
+        if isinstance(grown, str) or not metric.over:
+            return grown if isinstance(grown, str) else grown * (1024 if field in KIB_FIELDS else metric.scale)
+        whole = told[metric.over][link]
+        growth = whole if isinstance(whole, str) else self._rates.rate((metric.over, link), (whole,), now)
+        if isinstance(growth, str):
+            return growth
+        return grown / growth if growth else "no_traffic"
+
+
+def _answer(code: int, number: int | float | None) -> int | str:
+    if code != nvml.SUCCESS:
+        raise_if_gone(code)
+        return reason_of(code)
+    return "blank" if number is None else int(number)
