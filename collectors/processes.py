@@ -80,6 +80,33 @@ class Processes:
             pinned = self._pinned[pid] = (start, work_of(environment, self._cluster))
         return pinned[1]
 
+    def seen_as(self, pid: int, namespace: str) -> int | None:
+        """Our number of the process that is `pid` in the pid namespace numbered `namespace`; None where there is none.
+
+        A container numbers its processes for itself, and its 17 is not ours.
+        """
+        if namespace == self._namespace("self"):
+            return pid
+        for folder in self._proc.glob("[0-9]*"):
+            if self._namespace(folder.name) == namespace and self._innermost(folder) == pid:
+                return int(folder.name)
+        return None
+
+    def _namespace(self, process: str) -> str:
+        try:
+            return str((self._proc / process / "ns/pid").readlink()).partition("[")[2].rstrip("]")
+        except OSError:
+            return ""
+
+    @staticmethod
+    def _innermost(folder: Path) -> int | None:
+        try:
+            status = (folder / "status").read_text("utf-8", "replace")
+        except OSError:
+            return None
+        line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
+        return int(line.split()[-1]) if line.split()[1:] else None
+
     def _start(self, pid: int) -> int | None:
         try:
             return parse_start((self._proc / str(pid) / "stat").read_text("utf-8", "replace"))

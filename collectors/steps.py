@@ -9,16 +9,23 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from collectors.base import UNSTAMPED, Collector, LineSource, NoData, Reading
+from collectors.datagrams import DatagramLines
 from collectors.node import Node
+from collectors.processes import Processes
 from schemas.step import RankStep, StepFrame
 
 MAX_NUMBER = 2**31
 """Steps and ranks above this are torn numbers."""
+
+
+LOOK_AGAIN = 100
+"""Lines of a source whose process was not found, to the next search through all processes."""
 
 
 class StepLine(NamedTuple):
@@ -152,14 +159,52 @@ def _text(value: Any) -> str:
     return str(value)[:256] if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def on_node(node: Node) -> Collector | None:
-    """From the folder of the step files; where lines name no job, a file "...pidPID..." has its process's."""
-    if not node.settings.steps_dir:
-        return None
+class _Together:
+    """Several line sources as one."""
 
-    def job_of(name: str) -> str | None:
-        pid = re.search(r"pid(\d+)", name)
-        work = node.processes.work(int(pid[1])) if pid is not None else None
+    def __init__(self, sources: list[LineSource]) -> None:
+        self._sources = sources
+
+    def read(self) -> list[tuple[str, bytes]]:
+        return [line for source in self._sources for line in source.read()]
+
+
+class Writers:
+    """The job of a step file or datagram, by the process that its source names ("...pidPID-nsNAMESPACE...")."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._pids: dict[str, int] = {}
+        self._unknown: Counter[str] = Counter()
+
+    def job(self, source: str) -> str | None:
+        """None where the source names no process, or one that tells no job."""
+        pid = self._pids.get(source)
+        if pid is None or not self._processes.alive(pid):
+            self._pids.pop(source, None)
+            self._unknown[source] += 1
+            if self._unknown[source] % LOOK_AGAIN != 1 or (pid := self._pid(source)) is None:
+                return None
+            self._pids[source] = pid
+            del self._unknown[source]
+        work = self._processes.work(pid)
         return None if work is None else work.job
 
-    return StepsCollector(node.lines(node.settings.steps_dir, "*.jsonl"), job_of)
+    def _pid(self, source: str) -> int | None:
+        named = re.search(r"pid(\d+)(?:-ns(\d+))?", source)
+        if named is None:
+            return None
+        pid, namespace = int(named[1]), named[2]
+        return pid if namespace is None else self._processes.seen_as(pid, namespace)
+
+
+def on_node(node: Node) -> Collector | None:
+    """From the folder of the step files and the socket; where lines name no job, their process's own holds."""
+    sources: list[LineSource] = []
+    if node.settings.steps_dir:
+        sources.append(node.lines(node.settings.steps_dir, "*.jsonl"))
+    if node.settings.steps_socket:
+        socket = DatagramLines(Path(node.settings.steps_socket), node.counters)
+        node.closing.append(socket.close)
+        sources.append(socket)
+    return StepsCollector(_Together(sources), Writers(node.processes).job) if sources else None

@@ -19,6 +19,7 @@ KNOWN: tuple[str, ...] = (
     *("ENGINE_QUERY_TIME_S", "ENGINE_THREADS"),
     # the agent
     *("NODE", "RACK", "TRAY", "INTERVAL_S", "COLLECTORS", "INSPECTOR_DIR", "INSPECTOR_FILES", "STEPS_DIR"),
+    *("STEPS_SOCKET", "BMC_TARGETS", "BMC_INTERVAL_S", "BMS_DIR"),
     *("SPOOL_DIR", "SPOOL_MIB"),
     # worker and writer
     *("SLOT", "GROUP", "MODEL_PATH", "COMMIT_INTERVAL_S", "CHECKPOINT_S", "HEALTH_INTERVAL_S"),

@@ -1,14 +1,22 @@
 """Step lines: the columns of the contract, tolerant of everything around them."""
 
+import contextlib
 import json
 import math
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import NoData
-from collectors.steps import BadStep, StepsCollector, from_row, parse_line
+from collectors.datagrams import DatagramLines
+from collectors.lines import FolderLines
+from collectors.processes import Processes
+from collectors.steps import LOOK_AGAIN, BadStep, StepsCollector, Writers, _Together, from_row, parse_line
+from lockstep.reporter import Step, _Reporter
+from runtime.health import Counters
 from schemas.step import StepFrame
 
 
@@ -76,3 +84,52 @@ def test_the_collector_makes_one_frame_per_job() -> None:
     assert reading.missing == {"steps_no_job": 1, "steps_broken": 1}
     with pytest.raises(NoData):
         collector.collect(2000)
+
+
+def _process(proc: Path, pid: int, namespace: int, inside: int, job: str) -> None:
+    folder = proc / str(pid)
+    (folder / "ns").mkdir(parents=True)
+    (folder / "ns/pid").symlink_to(f"pid:[{namespace}]")
+    (folder / "status").write_text(f"Name:\tpython\nNSpid:\t{pid}\t{inside}\n")
+    (folder / "stat").write_text(f"{pid} (python) S " + "1 " * 18 + "100 0 0\n")
+    (folder / "environ").write_bytes(f"TORCHELASTIC_RUN_ID={job}\0".encode())
+
+
+def test_a_containers_process_number_is_looked_up_in_its_own_namespace(tmp_path: Path) -> None:
+    _process(tmp_path, 17, 4026531836, 17, "ours")
+    _process(tmp_path, 900, 4026532000, 17, "a")
+    _process(tmp_path, 901, 4026532001, 17, "b")
+    (tmp_path / "self").symlink_to("17")
+    writers = Writers(Processes(tmp_path))
+    assert writers.job("steps-h-pid17-ns4026531836.jsonl") == "torchelastic:ours"
+    assert writers.job("steps-h-pid17-ns4026532000.jsonl") == "torchelastic:a"
+    assert writers.job("steps-h-pid17-ns4026532001.jsonl") == "torchelastic:b"
+    assert writers.job("steps-h-pid17-ns4026532002.jsonl") is None
+    assert writers.job("pid901") == "torchelastic:b"
+    assert writers.job("nobody.jsonl") is None
+    _process(tmp_path, 902, 4026532002, 17, "c")
+    asked = [writers.job("steps-h-pid17-ns4026532002.jsonl") for _ in range(LOOK_AGAIN)]
+    assert asked[0] is None, "the search through all processes is not made for every line"
+    assert asked[-1] == "torchelastic:c"
+
+
+@pytest.mark.parametrize("place", ["socket", "folder"])
+def test_what_a_training_process_reports_becomes_a_step_frame(place: str, tmp_path: Path) -> None:
+    counters = Counters()
+    socket = DatagramLines(tmp_path / "s", counters)
+    files = FolderLines(tmp_path, counters, "*.jsonl", "beginning")
+    reporter = _Reporter({"RANK": "3"})
+    reporter.configure(job="mine", **{place: str(tmp_path / "s" if place == "socket" else tmp_path)})
+    with Step(reporter, {"tokens": 4096}) as step, step.phase("data"):
+        pass
+    reporter.leave()
+    collector, frames = StepsCollector(_Together([files, socket])), []
+    deadline = time.monotonic() + 5
+    while not frames and time.monotonic() < deadline:
+        with contextlib.suppress(NoData):
+            frames = [draft for draft in collector.collect(5000).drafts if isinstance(draft, StepFrame)]
+    socket.close()
+    (frame,) = frames
+    (told,) = frame.steps
+    assert (frame.job, told.rank, told.step, told.work) == ("mine", 3, 0, 4096)
+    assert 0 <= told.data_us <= told.step_us
