@@ -25,7 +25,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         where = f" on {self.node}" if self.node and self.scope != "node" else ""
         gpu = f"GPU {self.gpu}" if self.gpu else ""
         if self.scope == "rank" and self.rank is not None:
-            return f"rank {self.rank} ({gpu or 'GPU unknown'}{where})"
+            return f"rank {self.rank} ({gpu or self.group or 'GPU unknown'}{where})"
         named = {
             "gpu": gpu,
             "link": f"link {self.link}",

@@ -1,0 +1,178 @@
+"""The sentences of a pipeline's verdicts."""
+
+from detectors.cause import Witness, judge
+from detectors.episode import Verdict
+from detectors.pipeline_work import STRAGGLES, Work
+from schemas.causes import Cause
+from schemas.finding import Evidence, Subject
+
+
+def worker_verdict(subject: Subject, forward: float, backward: float, cost: float, victims: int, peers: str) -> Verdict:
+    """One slow worker; `forward` and `backward` are its times over those of `peers`, `cost` its effect on the step."""
+    why = judge(Witness(timed=True))
+    longest = "forward" if forward >= backward else "backward"
+    return Verdict(
+        cause=why.cause,
+        score=cost - 1,
+        confidence=why.confidence,
+        runner_up=why.runner_up,
+        victims=victims,
+        slowdown=round(cost, 3),
+        summary=(
+            f"{subject.group} (rank {subject.rank}) computes {max(forward, backward):.2f} times as long as {peers}, "
+            f"job {cost:.2f} times slower"
+        ),
+        evidence=(
+            Evidence(
+                text=(
+                    f"its {longest} takes {max(forward, backward):.2f} times, the other direction "
+                    f"{min(forward, backward):.2f} times as long as {peers}, in all its microbatches"
+                ),
+                metric=f"{longest}_compute",
+                value=max(forward, backward),
+                baseline=1.0,
+            ),
+            Evidence(
+                text=f"replayed with all others as fast as their peers, it makes the step {cost:.2f} times as long",
+                metric="what_if_slowdown",
+                value=cost,
+                baseline=1.0,
+            ),
+        ),
+    )
+
+
+def replica_verdict(group: str, longer: float, stages: int) -> Verdict:
+    """A replica whose stages are all slow alike: more work, or one node that holds all of it."""
+    return Verdict(
+        cause="work_imbalance",
+        score=longer - 1,
+        confidence=0.6,
+        slowdown=round(longer, 3),
+        summary=f"all {stages} stages of {group} compute {longer:.2f} times as long as their peers: uneven work",
+        evidence=(
+            Evidence(
+                text=(
+                    f"every stage of {group} takes at least {longer:.2f} times as long as the same stage of the other "
+                    "replicas: it has more work, or all of it lies on one slow node"
+                ),
+                metric="compute",
+                value=longer,
+                baseline=1.0,
+            ),
+        ),
+    )
+
+
+def sequence_verdict(work: Work) -> Verdict:
+    """Microbatches of unequal work."""
+    evidence = [
+        Evidence(
+            text=(
+                f"with equal microbatches the step would take {1 / work.by_microbatch:.0%} of its time; forward and "
+                f"backward, and neighbouring stages, are long for the same microbatches (r = {work.coherence:.2f})"
+            ),
+            metric="what_if_slowdown",
+            value=work.by_microbatch,
+            baseline=1.0,
+        ),
+        Evidence(text="no worker is slow in all its microbatches", metric="compute"),
+    ]
+    second: Cause | None = None
+    if work.by_stage_alone > STRAGGLES:
+        second = "stage_imbalance"
+        evidence.append(
+            Evidence(
+                text=(
+                    f"stage {work.stage} has {work.weight:.2f} times the work of the others; with equal microbatches "
+                    f"that would make the step {work.by_stage_alone:.2f} times longer"
+                ),
+                metric="stage_compute",
+                value=work.weight,
+                baseline=1.0,
+            )
+        )
+    return Verdict(
+        cause="sequence_imbalance",
+        score=work.by_microbatch - 1,
+        confidence=0.85,
+        runner_up=second,
+        slowdown=round(work.by_microbatch, 3),
+        summary=f"sequence lengths differ between microbatches, job {work.by_microbatch:.2f} times slower",
+        evidence=tuple(evidence),
+    )
+
+
+def stage_verdict(work: Work, replicas: int) -> Verdict:
+    """One stage with more work than the others, in all replicas. A single one cannot tell that from a slow worker."""
+    which = f"stage {work.stage}" + (", the last one," if work.last else "")
+    second: Cause | None = "sequence_imbalance" if work.by_microbatch > STRAGGLES else None
+    if replicas == 1:
+        second = "gpu_degraded"
+    return Verdict(
+        cause="stage_imbalance",
+        score=work.by_stage - 1,
+        confidence=0.85 if replicas > 1 else 0.5,
+        runner_up=second,
+        slowdown=round(work.by_stage, 3),
+        summary=f"{which} has {work.weight:.2f} times the work of the others, job {work.by_stage:.2f} times slower",
+        evidence=(
+            Evidence(
+                text=(
+                    f"{which} computes {work.weight:.2f} times as long as the mean of the others, and longest in "
+                    + (
+                        f"{work.agree:.0%} of the {replicas} replicas: no single worker is the reason"
+                        if replicas > 1
+                        else "the only replica, which cannot tell more work from a slow worker"
+                    )
+                ),
+                metric="stage_compute",
+                value=work.weight,
+                baseline=1.0,
+            ),
+            Evidence(
+                text=f"with equal stages the step would take {1 / work.by_stage:.0%} of its time",
+                metric="what_if_slowdown",
+                value=work.by_stage,
+                baseline=1.0,
+            ),
+        ),
+    )
+
+
+def stall_verdict(work: Work) -> Verdict:
+    """Single operations that are long on changing workers: collections of garbage where the trace names them."""
+    if work.collects:
+        return Verdict(
+            cause="python_stall",
+            score=work.pauses,
+            confidence=0.8,
+            slowdown=round(1 + work.pauses, 3),
+            summary=f"garbage collection pauses a worker for {work.pauses:.0%} of each step; others wait",
+            evidence=(
+                Evidence(
+                    text=f"the pauses named in the trace add up to {work.pauses:.0%} of the step's computation",
+                    metric="gc",
+                    value=work.pauses,
+                    baseline=0.0,
+                ),
+            ),
+        )
+    return Verdict(
+        cause="sporadic_stall",
+        score=work.by_microbatch - 1,
+        confidence=0.6,
+        slowdown=round(work.by_microbatch, 3),
+        summary=f"single operations take long on changing workers, job {work.by_microbatch:.2f} times slower",
+        evidence=(
+            Evidence(
+                text=(
+                    "what is long is not long for the same microbatch on other stages or in the other direction "
+                    f"(r = {work.coherence:.2f}), so it does not come from the data"
+                ),
+                metric="what_if_slowdown",
+                value=work.by_microbatch,
+                baseline=1.0,
+            ),
+        ),
+    )
