@@ -127,12 +127,12 @@ class LinkReader:
         if not metric.rate:
             return count * metric.scale
         grown = self._rates.rate((field, link), (count,), now)
-        if isinstance(grown, str) or not metric.over:
+        if not metric.over:
             return grown if isinstance(grown, str) else grown * (1024 if field in KIB_FIELDS else metric.scale)
         whole = told[metric.over][link]
         growth = whole if isinstance(whole, str) else self._rates.rate((metric.over, link), (whole,), now)
-        if isinstance(growth, str):
-            return growth
+        if isinstance(grown, str) or isinstance(growth, str):
+            return grown if isinstance(grown, str) else growth
         return grown / growth if growth else "no_traffic"
 
 

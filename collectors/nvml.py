@@ -10,6 +10,7 @@ pynvml's errors compare but do not hash, and comparing one with None raises: use
 
 import ctypes
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -195,7 +196,9 @@ class _Pynvml:
         return self._filled("nvmlDeviceGetSramEccErrorStatus", device, struct)
 
     def nvmlDeviceGetPlatformInfo(self, device: Handle) -> Any:
-        return self._filled("nvmlDeviceGetPlatformInfo", device, self._pynvml.c_nvmlPlatformInfo_v2_t())
+        struct = self._filled("nvmlDeviceGetPlatformInfo", device, self._pynvml.c_nvmlPlatformInfo_v2_t())
+        # Past pynvml, which decodes single bytes as text and breaks on those that are none.
+        return SimpleNamespace(**{name: object.__getattribute__(struct, name) for name, _ in struct._fields_})
 
     def _filled(self, name: str, device: Handle, struct: Any) -> Any:
         getattr(self._pynvml, name)(device, ctypes.byref(struct))

@@ -7,7 +7,7 @@
 #include <time.h>
 
 enum { GPUS = 8, LINKS = 18, SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7 };
-enum { UINT = 1, ULONGLONG = 3 };
+enum { UINT = 1, ULONGLONG = 3, INT = 5 };
 
 typedef struct { int index; } Device;
 typedef struct { uint32_t field, scope; int64_t timestamp, latency; uint32_t type, code; union { uint32_t ui; uint64_t ull; } value; } FieldValue;
@@ -20,6 +20,9 @@ typedef struct { uint32_t pid; uint64_t used; uint32_t gpu_instance, compute_ins
 typedef struct { uint32_t version, supported; } GpmSupport;
 typedef struct { uint32_t id, code; double value; char *words[3]; } GpmMetric;
 typedef struct { uint32_t version, count; void *sample1, *sample2; GpmMetric metrics[]; } GpmMetrics;
+typedef struct { uint32_t version; unsigned char cluster[16]; uint32_t status, clique; uint32_t state, mask; unsigned char summary; } FabricInfo;
+typedef struct { uint32_t version; uint64_t parity, secded, correctable, volatile_parity, volatile_secded, volatile_correctable, buckets[5]; uint32_t exceeded; } SramStatus;
+typedef struct { uint32_t version; unsigned char guid[16]; char chassis[16]; unsigned char slot, tray, host, peer, module; } PlatformInfo;
 
 static Device devices[GPUS] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
 
@@ -80,14 +83,25 @@ static int answer(FieldValue *v) {
     case 197: wide(v, ns * 3); return SUCCESS;            /* 3 GB/s */
     case 198: wide(v, ns); return SUCCESS;
     case 91: narrow(v, LINKS); return SUCCESS;
+    case 76: case 5: case 6: wide(v, 0); return SUCCESS;
+    case 173: case 179: case 180: case 169: case 306: narrow(v, 0); return SUCCESS;
+    case 189: narrow(v, 700000); return SUCCESS;
+    case 194: v->type = INT; v->value.ui = (uint32_t)-2; return SUCCESS;
     }
     if (v->scope != 0xFFFFFFFF && v->scope >= LINKS) return INVALID_ARGUMENT;
+    if (v->field == 164) { narrow(v, 26562); return SUCCESS; }
+    if (v->field == 165) { narrow(v, 1); return SUCCESS; }
     if (!blackwell()) {
         if (v->field == 138 || v->field == 139) { wide(v, ns / 1024); return SUCCESS; }  /* KiB: 1 GB/s */
         if (v->field >= 161 && v->field <= 163) { narrow(v, 0); return SUCCESS; }
     } else {
         if (v->field == 202 || v->field == 204) { wide(v, ns); return SUCCESS; }         /* 1 GB/s a link */
-        if (v->field >= 206 && v->field <= 214) { wide(v, 0); return SUCCESS; }
+        if (v->field >= 206 && v->field <= 215) { wide(v, 0); return SUCCESS; }
+        if (v->field == 220 || v->field == 222) { wide(v, 15 << 8 | 255); return SUCCESS; }  /* no error seen */
+        if (v->field == 219 || v->field == 221) { wide(v, 0); return SUCCESS; }
+        if (v->field >= 235 && v->field <= 250) { wide(v, v->field == 235 ? ns : 0); return SUCCESS; }
+        if (v->field == 294) { wide(v, ns); return SUCCESS; }
+        if (v->field == 295) { wide(v, ns / 1000); return SUCCESS; }
     }
     return NOT_SUPPORTED;
 }
@@ -95,6 +109,23 @@ static int answer(FieldValue *v) {
 int nvmlDeviceGetFieldValues(Device *d, int count, FieldValue *values) {
     (void)d;
     for (int i = 0; i < count; i++) values[i].code = (uint32_t)answer(&values[i]);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCurrPcieLinkGeneration(Device *d, unsigned *out) { (void)d; *out = 5; return SUCCESS; }
+int nvmlDeviceGetCurrPcieLinkWidth(Device *d, unsigned *out) { (void)d; *out = 16; return SUCCESS; }
+int nvmlDeviceGetMaxPcieLinkWidth(Device *d, unsigned *out) { (void)d; *out = 16; return SUCCESS; }
+int nvmlDeviceGetMigMode(Device *d, unsigned *now, unsigned *pending) { (void)d; *now = *pending = 0; return SUCCESS; }
+int nvmlDeviceGetGpuFabricInfoV(Device *d, FabricInfo *f) {
+    (void)d;
+    f->status = 0; f->clique = 0; f->state = 3; f->mask = 0x1aa; f->summary = 1;
+    return SUCCESS;
+}
+int nvmlDeviceGetSramEccErrorStatus(Device *d, SramStatus *s) { (void)d; s->volatile_correctable = 2; s->exceeded = 0; return SUCCESS; }
+int nvmlDeviceGetPlatformInfo(Device *d, PlatformInfo *p) {
+    memset(p->guid, 0, sizeof p->guid);
+    snprintf(p->chassis, sizeof p->chassis, "1820325190006");
+    p->slot = 18; p->tray = 7; p->host = 1; p->peer = 0; p->module = (unsigned char)(d->index + 1);
     return SUCCESS;
 }
 
