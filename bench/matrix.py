@@ -10,83 +10,23 @@ import argparse
 import json
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, cast
 
 from lockstep.fleet import Agents
-from runtime.deadletters import dead_letter
 from runtime.health import Counters
-from schemas import CollectiveFrame, Event, Features, Finding, Incident, Inventory, NodeFrame, RackFrame, StepFrame
+from schemas import Incident
 from schemas.causes import Cause
-from schemas.codec import encode
-from schemas.record import Record
 from simulator.faults import FAULTS
 from simulator.fleet import SimulatedFleet, truth_of
 from simulator.settings import FleetSettings
 from simulator.target import Truth
-from streams.acknowledge import Offsets, Token
-from streams.partition import EventTime, Partition, Surroundings
-from streams.places import Places
+from streams.in_memory import InMemory
 from streams.plan import detection, load_model
 
 START_MS = 1_700_000_000_000
 ONSET_S, WATCHED_S = 60.0, 60
-ROUTES: Mapping[type[Record], tuple[str, ...]] = {
-    NodeFrame: ("node",),
-    Event: ("node", "incident"),
-    CollectiveFrame: ("job",),
-    StepFrame: ("job",),
-    Features: ("job",),
-    RackFrame: ("rack",),
-    Finding: ("incident",),
-}
-"""Which agents read a record; the rest is for the database alone."""
-
-
-class InMemory:
-    """One worker's partitions, one of each agent, fed record by record."""
-
-    def __init__(self) -> None:
-        self._places, self._counters = Places(), Counters()
-        around = Surroundings(
-            self._counters,
-            EventTime(),
-            self._places,
-            lambda token, record, reason, detail: dead_letter("c", "w", ("t", 0, 0), reason, detail, b"", 1),
-            lambda topic: False,
-            60_000,
-        )
-        plan = detection(load_model(""))
-        self._agents: dict[str, Partition] = {name: opened(0, {}, around) for name, (_, opened) in plan.items()}
-        self._offsets = {name: Offsets() for name in self._agents}
-
-    def take(self, records: list[Record]) -> Iterator[Incident]:
-        """The incidents' revisions that follow from one tick's records and the time they took."""
-        waiting = deque(records)
-        yield from self._drain(waiting)
-        for agent in self._agents.values():
-            for step in agent.tick():
-                waiting += [*step.outputs, *step.findings]
-        yield from self._drain(waiting)
-
-    def _drain(self, waiting: deque[Record]) -> Iterator[Incident]:
-        while waiting:
-            record = waiting.popleft()
-            if isinstance(record, Incident):
-                yield record
-            if isinstance(record, Inventory):
-                self._places.take(encode(record))
-            for name in ROUTES.get(type(record), ()):
-                offsets = self._offsets[name]
-                token = Token(offsets, record.topic, 0, offsets.next)
-                offsets.take(token.offset)
-                for step in self._agents[name].take(record, token, 0.0):
-                    waiting += [*step.outputs, *step.findings]
-                    for done in step.tokens:
-                        done.finish()
 
 
 class Outcome(NamedTuple):
@@ -107,11 +47,11 @@ class Outcome(NamedTuple):
 def run(settings: FleetSettings, seconds: int) -> tuple[Truth, list[Incident]]:
     """Every revision of every incident of one simulated run."""
     fleet = SimulatedFleet(settings, "bench", settings.start_ms)
-    pipeline, said = InMemory(), list[Incident]()
+    pipeline, said = InMemory(detection(load_model("")), Counters()), list[Incident]()
     with TemporaryDirectory() as folder:
         agents = Agents(fleet, "bench", 1, Path(folder), Counters())
         for _ in range(seconds):
-            said += pipeline.take(list(agents.tick()))
+            said += (record for record in pipeline.take(agents.tick()) if isinstance(record, Incident))
     return truth_of(settings), said
 
 
