@@ -46,7 +46,8 @@ class Witness(NamedTuple):
     """What is known of a culprit. `peers` are other GPUs of the job now, `hosts` the host readings of the other nodes.
 
     `data_share` and `allocator_share` are the parts of its excess time spent there; `timed` says whether steps told us
-    about its own time at all; `sporadic` that few steps hold most of it; `node` that a whole node is meant.
+    about its own time at all; `sporadic` that few steps hold most of it, of a node that its ranks are slow one after
+    the other; `node` that a whole node is meant.
     """
 
     gpu: GpuFeatures | None = None
@@ -103,6 +104,8 @@ def weigh(clues: Sequence[Clue], default: Mapping[Cause, float]) -> Verdict:
 
 def _default(w: Witness, clues: Sequence[Clue]) -> dict[Cause, float]:
     if w.node:
+        if w.sporadic:
+            return {"host_memory": 1.0, "host_io": 1.0}  # few long stalls, of one rank after the other: either
         return {"host_cpu": 1.2, "host_memory": 0.6} if w.timed else {"host_cpu": 0.8}
     if w.data_share >= 0.5 or w.allocator_share >= 0.3:
         return {}

@@ -127,6 +127,8 @@ class JobDetector:
             for stream, arrival in self.streams.items()
             if arrival.stirring and stream.communicator in self.assembly.groups and tick_ms - arrival.tick_ms < STALE_MS
         ]
+        if self.assembly.pipelined:
+            says = [(group, stream, lateness.risen()) for group, stream, lateness in says]
         state = self._state if tick_ms - self._state_ms < STALE_MS else None
         claims = self._culprits(state, late_ranks(says, self.view.node_of))
         groups = self.assembly.groups
@@ -139,6 +141,12 @@ class JobDetector:
         """Ranks, nodes or the job, each at most once: a node covers its ranks, a culprit the job's slowness."""
         steady, heavy = (state.steady, state.heavy) if state else (frozenset(), frozenset())
         shift = state.shift if state else None
+        stalling = dict.fromkeys(state.stalling if state else (), 0)
+        if shift is not None and (shift.in_turn or shift.node is None):
+            rank = self.steps.accountable(shift)
+            if rank is not None and rank not in steady | heavy:
+                stalling[rank] = shift.onset_ms
+                shift = None
         late = {blame.late[0].rank: blame.late[0] for blame in blames if blame.scope == "rank"}
         nodes = {blame.node: blame for blame in blames if blame.scope == "node"}
         if shift is not None and shift.node is not None:
@@ -153,6 +161,11 @@ class JobDetector:
             self._claims.straggler(rank, rank in steady, late.get(rank))
             for rank in sorted((steady | set(late)) - covered - heavy)
         ]
+        claims += [
+            self._claims.stalls(rank, onset)
+            for rank, onset in stalling.items()
+            if rank not in covered | heavy | set(late)
+        ]
         claims += [self._claims.imbalance(rank) for rank in sorted(heavy)]
         claims += [
             self._claims.node(
@@ -164,11 +177,7 @@ class JobDetector:
         ]
         claims += [self._claims.many(blame) for blame in blames if blame.scope == "job"]
         if shift is not None and not claims:
-            rank = self.steps.accountable(shift)
-            whole = rank is None or rank in covered
-            claims.append(
-                self._claims.whole_job(shift) if whole or rank is None else self._claims.stalls(rank, shift.onset_ms)
-            )
+            claims.append(self._claims.whole_job(shift))
         return claims
 
     def _settle(self, ts_ms: int, claims: list[Claim], judged: bool, standing: bool) -> list[Finding]:

@@ -40,6 +40,9 @@ RULES = (STRAGGLER, SLOW_LINK, IMBALANCE, DEGRADATION, HANG)
 UNEVEN = 0.05
 """Work that differs by 5 % between the ranks, or is up by 5 % on all, explains a slower job."""
 
+ONE_SIDED = 0.4
+"""How sure a verdict can be that knows only the peers, no healthy past."""
+
 CONGESTED = 0.08
 """Slow transfers that vary by 8 % and more are congestion rather than a link at a lower, steady rate."""
 
@@ -61,8 +64,9 @@ class Claims:
         self._view, self._steps, self._assembly = view, steps, assembly
 
     def stalls(self, rank: int, onset_ms: int) -> Claim:
-        """A rank whose late steps come now and then and still make the job slower."""
-        return self.straggler(rank, True, None)._replace(onset_ms=onset_ms)
+        """A rank whose late steps come now and then; `onset_ms` where it is known better than by its first stall."""
+        claim = self.straggler(rank, True, None)
+        return claim._replace(onset_ms=onset_ms) if onset_ms else claim
 
     def straggler(self, rank: int, by_steps: bool, late: LateRank | None) -> Claim:
         culprit = self._steps.culprit(rank) if by_steps else None
@@ -76,6 +80,8 @@ class Claims:
                 sporadic=culprit.sporadic if culprit else False,
             )
             why = judge(witness)
+            if late is not None and late.standing and culprit is None and why.cause == "unknown":
+                why = why._replace(confidence=min(why.confidence, ONE_SIDED))
             evidence: tuple[Evidence, ...] = step_evidence(culprit) if culprit else ()
             if late is not None:
                 evidence = (*evidence, arrival_evidence(late))
@@ -133,7 +139,8 @@ class Claims:
         def say(subject: Subject, step: int | None) -> Verdict:
             host, others = self._view.hosts.get(node, {}), self._view.other_hosts(node)
             timed = shift is not None or bool(culprits)
-            why = judge(Witness(host=host, hosts=others, timed=timed, node=True))
+            in_turn = shift is not None and shift.in_turn
+            why = judge(Witness(host=host, hosts=others, timed=timed, node=True, sporadic=in_turn))
             evidence = tuple(arrival_evidence(late) for late in blame.late[:3])
             evidence += tuple(step_evidence(c)[0] for c in culprits)
             if shift is not None:
@@ -145,6 +152,7 @@ class Claims:
             held = f"holds up {victims} ranks" if victims else "slows its job down"
             slower = f", job {slowdown:.2f} times slower" if slowdown else ""
             reason = f": {CAUSES[why.cause].words}" if why.cause != "unknown" else ""
+            how = "hold it up in turn" if in_turn else "are slow together"
             return Verdict(
                 cause=why.cause,
                 score=delay or (shift.step_us - shift.step_past_us if shift else 0.0),
@@ -152,7 +160,7 @@ class Claims:
                 runner_up=why.runner_up,
                 victims=victims,
                 slowdown=slowdown,
-                summary=f"all ranks of {subject.label()} are slow together, which {held}{slower}{reason}",
+                summary=f"the ranks of {subject.label()} {how}, which {held}{slower}{reason}",
                 evidence=(*evidence, *why.evidence, *self._view.missing(self._assembly)),
                 onset_step=first,
                 detected_step=step if timed else None,

@@ -9,15 +9,14 @@ from detectors.arrival import StreamArrival
 from detectors.episode import Episode
 from detectors.groups import Stream
 from detectors.past import Past
+from detectors.shift import ShiftWatch
+from detectors.stalls import StallWatch
 from detectors.state import StateError, unpack
 from detectors.steps import StepDetector
 from schemas.collective import Function
 
 PIECE_BYTES = 256 * 1024
 """Half of what a state value may weigh."""
-
-PASTS = ("own", "blocked", "score", "work", "step")
-SHIFT_PASTS = ("steps", "own")
 
 
 class _Stream(msgspec.Struct, array_like=True):
@@ -36,6 +35,7 @@ class _Base(msgspec.Struct, kw_only=True):
     seen: int
     pending: tuple[Episode, ...]
     pieces: int
+    stalls: dict[str, Any] | None = None
 
 
 class _Piece(msgspec.Struct, kw_only=True):
@@ -57,6 +57,7 @@ class JobLearning(msgspec.Struct):
     shift: dict[str, dict[str, Any]]
     seen: int
     pending: tuple[Episode, ...]
+    stalls: dict[str, Any] | None = None
 
     @classmethod
     def of(
@@ -65,10 +66,11 @@ class JobLearning(msgspec.Struct):
         """What the parts know now."""
         return cls(
             [_Stream(*stream, a.lateness.state(), a.transfer.state()) for stream, a in streams.items()],
-            {name: getattr(steps, name).state() for name in PASTS},
-            {name: getattr(steps.shift, name).state() for name in SHIFT_PASTS},
+            {name: getattr(steps, name).state() for name in StepDetector.PASTS},
+            {name: getattr(steps.shift, name).state() for name in ShiftWatch.PASTS},
             steps.shift.seen,
             tuple(pending),
+            steps.stalls.state(),
         )
 
     def pieces(self) -> dict[str, bytes]:
@@ -85,7 +87,14 @@ class JobLearning(msgspec.Struct):
             weight += size
         if held:
             out[f"streams/{len(out)}"] = msgspec.msgpack.encode(_Piece(streams=held))
-        base = _Base(steps=self.steps, shift=self.shift, seen=self.seen, pending=self.pending, pieces=len(out))
+        base = _Base(
+            steps=self.steps,
+            shift=self.shift,
+            seen=self.seen,
+            pending=self.pending,
+            pieces=len(out),
+            stalls=self.stalls,
+        )
         out[""] = msgspec.msgpack.encode(base)
         return out
 
@@ -97,7 +106,7 @@ class JobLearning(msgspec.Struct):
         base = unpack(pieces[""], _Base)
         keys = [f"streams/{i}" for i in range(base.pieces)]
         streams = [s for key in keys if key in pieces for s in unpack(pieces[key], _Piece).streams]
-        return cls(streams, base.steps, base.shift, base.seen, base.pending)
+        return cls(streams, base.steps, base.shift, base.seen, base.pending, base.stalls)
 
     def restore(self, streams: dict[Stream, StreamArrival], steps: StepDetector) -> None:
         """Put the pasts back; raises StateError where they make no sense."""
@@ -112,6 +121,8 @@ class JobLearning(msgspec.Struct):
             for name, state in self.shift.items():
                 setattr(steps.shift, name, Past.of(state))
             steps.shift.seen = self.seen
+            if self.stalls is not None:
+                steps.stalls = StallWatch.of(self.stalls)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"a job's learning that cannot be continued: {error!r}") from None
 

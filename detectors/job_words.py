@@ -75,17 +75,16 @@ def shift_evidence(s: Shift, world: int) -> tuple[Evidence, ...]:
         baseline=s.step_past_us,
         unit="us",
     )
-    own = Evidence(
-        text=(
-            f"{s.moved} of {world} ranks spend more time by themselves "
-            f"({ms(s.own_us)} a step at the median, usually {ms(s.own_past_us)}), and no single one is waited for"
-        ),
-        metric="self_us",
-        value=s.own_us,
-        baseline=s.own_past_us,
-        unit="us",
+    if s.in_turn:
+        text = f"whoever is last holds the step up by {ms(s.delay_us)} on average, usually {ms(s.delay_past_us)}"
+        return step, Evidence(text=text, metric="delay_us", value=s.delay_us, baseline=s.delay_past_us, unit="us")
+    if not s.moved:
+        return (step,)
+    text = (
+        f"{s.moved} of {world} ranks spend more time by themselves together "
+        f"({ms(s.own_us)} a step at the median, usually {ms(s.own_past_us)}), and no single one is waited for"
     )
-    return (step, own) if s.moved else (step,)
+    return step, Evidence(text=text, metric="self_us", value=s.own_us, baseline=s.own_past_us, unit="us")
 
 
 def slow_evidence(slow: SlowLinks) -> tuple[Evidence, ...]:

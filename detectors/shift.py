@@ -1,7 +1,12 @@
 """When the whole job becomes slower: is it one node, or everything?
 
-Step time averaged over a window rises against its own past. If the ranks of one node spend the additional time by
-themselves (self time up), it is the node; if most ranks of all nodes do, or none does, it is the job. Where only some
+Three averages over a window are held against their own past: the step; its *floor*, the shortest blocked time of a
+step, which is that of the last to arrive and so holds no waiting; and the *delay*, the largest own time of a step above
+that rank's past, whoever's it is. The step is floor and delay together.
+
+The job is slower when the step is, or when the floor is while most ranks of a node spend more time by themselves (the
+floor does not beat, so a busy host shows at once). If most ranks of one node moved, or the delay holds most of the rise
+and comes from ranks of one node in turn, it is that node; ranks of several nodes, or none, are the job. Where only some
 ranks moved and one is already blamed, nothing more is said.
 """
 
@@ -12,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.past import Past
+from detectors.two_sided import StepTable
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +32,13 @@ Z = 5.0
 """A job is slower when its mean step is up by 10 %, the published floor for verified change points, and by 5 spreads.
 Half of both is enough where most ranks of a node rose by themselves too: then two independent signals say so."""
 
+FLOOR_RISE = 0.03
+"""... and where they did, so is a floor up by 3 % and 5 spreads: over 24 steps it moves by no more than 2.1 % in any
+clean part of the Ascend runs, host-bound ones included (0.6 %)."""
+
+DELAY_PART = 0.5
+"""The delay is the reason when it rose by at least this part of the step's rise."""
+
 LEAST = 12
 """Steps in which the window must say so, half a window: the first ones see only part of the change."""
 
@@ -33,14 +46,15 @@ READY = 30
 """Steps before the first judgement: a window, and a few of its positions."""
 
 OWN_RISE = 0.02
-"""A rank moved when its self time is up by 2 % of the step."""
+"""A node moved when the own time of its middle rank is up by 2 % of the step: more than half of its ranks moved
+together. In clean parts of the Ascend runs the middle rank of 16 moves by no more than 1.2 %, the noisiest host's."""
 
 OWN_PART = 0.25
 """The ranks themselves are the reason when their own rise is at least this part of the job's; else all waited for
 something outside of them."""
 
 MOST = 0.6
-"""This part of the ranks of a node (or nodes of a job) moving together is the node (or the job)."""
+"""A node holds the job up when this part of the delay comes from its ranks."""
 
 DELAY = 2 * WINDOW
 """A window is learned only this many steps later, and only if nothing was raised since: a slow rise is not unlearned
@@ -52,100 +66,130 @@ HOST_SIZE = 16
 
 class Shift(NamedTuple):
     """The job became slower. `node` is set where one node's ranks are the reason; `own` says whether the ranks' own
-    time is; `moved` counts the ranks whose own time rose."""
+    time is, `in_turn` that they hold the others up one after the other rather than all of them in every step; `moved`
+    counts the ranks whose own time rose."""
 
     node: str | None
     own: bool
+    in_turn: bool
     moved: int
     step_us: float
     step_past_us: float
     own_us: float
     own_past_us: float
+    delay_us: float
+    delay_past_us: float
     onset_ms: int
     onset_step: int
+
+
+class _Window(NamedTuple):
+    """Means over the window."""
+
+    step_us: float
+    floor_us: float
+    delay_us: float
+    own: Floats
 
 
 class ShiftWatch:
     """The window over a job's steps. `raised` is True from the first raised window on, before it is a verdict."""
 
+    PASTS = ("steps", "floor", "delay", "own")
+    """What is learned, and saved with the job's learning."""
+
     def __init__(self) -> None:
         self.steps = Past(1)
+        self.floor = Past(1)
+        self.delay = Past(1)
         self.own = Past(0)
         self.raised = False
-        self._rows: deque[tuple[float, Floats]] = deque(maxlen=WINDOW)
+        self._rows: deque[tuple[float, float, float, int, Floats]] = deque(maxlen=WINDOW)
         self._score = 0
         self._open = False
         self._since = (0, 0)
         self.seen = 0
         self._blamed = 0
         self._node: str | None = None
-        self._unlearned: deque[tuple[Floats, Floats]] = deque()
+        self._in_turn = False
+        self._unlearned: deque[_Window] = deque()
 
     def update(
-        self, own: Floats, step_us: float, node_of: dict[int, str], ts_ms: int, number: int, blamed: bool
+        self, now: StepTable, usual_own: Floats, node_of: dict[int, str], ts_ms: int, number: int, blamed: bool
     ) -> Shift | None:
-        """One step: own time per rank, the job's step time, and whether single ranks are blamed already."""
-        self.own.grow(len(own))
-        self._rows.append((step_us, own))
+        """One step: what each rank did in it, its usual own time, and whether single ranks are blamed already."""
+        self.own.grow(len(now.own))
+        excess = now.own - usual_own
+        known = not np.isnan(excess).all()
+        last = int(np.nanargmax(excess)) if known else -1
+        delay = float(excess[last]) if known else float("nan")
+        self._rows.append((now.step_us, now.floor_us, delay, last, _of_nodes(now.own, node_of)))
         self.seen += 1
         if len(self._rows) < WINDOW // 2:
             return None
-        steps = _trimmed(np.array([row[0] for row in self._rows])[:, None])
-        size = len(own)
-        owns = _trimmed(np.array([np.concatenate([r, np.full(size - len(r), np.nan)]) for _, r in self._rows]))
+        size = len(now.own)
+        three = _trimmed(np.array([row[:3] for row in self._rows]))
+        owns = _trimmed(np.array([np.concatenate([r[4], np.full(size - len(r[4]), np.nan)]) for r in self._rows]))
+        window = _Window(float(three[0]), float(three[1]), float(three[2]), owns)
         self._blamed = WINDOW if blamed else max(self._blamed - 1, 0)
-        up = self.seen >= READY and self._up(float(steps[0]), owns, node_of)
+        up = self.seen >= READY and self._up(window, node_of)
         if up and not self._score:
             self._since = (ts_ms, number)
         self.raised = up
         self._score = min(self._score + 1, 2 * LEAST) if up else max(self._score - 1, 0)
         self._open = self._score >= LEAST or (self._open and self._score > 0)
         if not self._open:
-            self._node = None
-        self._learn(steps, owns)
-        return self._shift(float(steps[0]), owns, node_of) if self._open else None
+            self._node, self._in_turn = None, False
+        self._learn(window)
+        return self._shift(window, node_of) if self._open else None
 
-    def _up(self, step_us: float, owns: Floats, node_of: dict[int, str]) -> bool:
-        usual, spread = float(self.steps.centre[0]), float(self.steps.spread[0])
-        together = bool(_movers(self._moved(owns), node_of))
-        bar = 0.5 if together else 1.0
-        if not step_us - usual > bar * max(RISE * usual, Z * spread):
-            return False
-        return together or not self._blamed
+    def _up(self, window: _Window, node_of: dict[int, str]) -> bool:
+        together = bool(_movers(self._moved(window.own), node_of))
+        if _risen(window.step_us, self.steps, RISE, 0.5 if together else 1.0):
+            return together or not self._blamed
+        return together and _risen(window.floor_us, self.floor, FLOOR_RISE)
 
     def _moved(self, owns: Floats) -> NDArray[np.bool_]:
         limit = np.maximum(OWN_RISE * float(self.steps.centre[0]), 2 * np.nan_to_num(self.own.spread))
         moved: NDArray[np.bool_] = owns - self.own.centre > limit
         return moved
 
-    def _learn(self, steps: Floats, owns: Floats) -> None:
+    def _learn(self, window: _Window) -> None:
         if self.raised or self._open or self._blamed:
             self._unlearned.clear()
             return
-        self._unlearned.append((steps, owns))
+        self._unlearned.append(window)
         if self.seen < READY or len(self._unlearned) > DELAY:
-            old_steps, old_owns = self._unlearned.popleft()
-            self.own.grow(len(old_owns))
-            self.steps.learn(old_steps)
-            self.own.learn(np.concatenate([old_owns, np.full(self.own.size - len(old_owns), np.nan)]))
+            old = self._unlearned.popleft()
+            self.own.grow(len(old.own))
+            self.steps.learn(np.array([old.step_us]))
+            self.floor.learn(np.array([old.floor_us]))
+            self.delay.learn(np.array([old.delay_us]))
+            self.own.learn(np.concatenate([old.own, np.full(self.own.size - len(old.own), np.nan)]))
 
-    def _shift(self, step_us: float, owns: Floats, node_of: dict[int, str]) -> Shift:
+    def _shift(self, window: _Window, node_of: dict[int, str]) -> Shift:
         usual = float(self.steps.centre[0])
-        rise = owns - self.own.centre
-        moved = self._moved(owns)
+        rise = window.own - self.own.centre
+        moved = self._moved(window.own)
         own_rise = float(np.nanmedian(rise[moved])) if moved.any() else 0.0
-        own = own_rise >= OWN_PART * (step_us - usual)
+        own = own_rise >= OWN_PART * (window.step_us - usual)
         # A node once named stays named: near the bar the count of its ranks comes and goes.
-        if own and self._node is None:
-            self._node = self._one_node(moved, node_of)
+        if self._node is None:
+            self._node = self._one_node(moved, node_of) if own else None
+            if self._node is None:
+                self._node = self._delaying(window, node_of)
+                self._in_turn = self._node is not None
         return Shift(
             node=self._node,
             own=own or self._node is not None,
+            in_turn=self._in_turn,
             moved=int(moved.sum()),
-            step_us=step_us,
+            step_us=window.step_us,
             step_past_us=usual,
-            own_us=float(np.nanmedian(owns)),
-            own_past_us=float(np.nanmedian(self.own.centre)),
+            own_us=float(np.nanmedian(window.own)) if moved.any() else float("nan"),
+            own_past_us=float(np.nanmedian(self.own.centre)) if moved.any() else float("nan"),
+            delay_us=window.delay_us,
+            delay_past_us=float(self.delay.centre[0]),
             onset_ms=self._since[0],
             onset_step=self._since[1],
         )
@@ -153,17 +197,53 @@ class ShiftWatch:
     def _one_node(self, moved: NDArray[np.bool_], node_of: dict[int, str]) -> str | None:
         """The one node whose ranks moved; None where several did, or where ranks are not told apart by node."""
         movers = _movers(moved, node_of)
-        if len(movers) != 1 or (len(set(node_of.values())) == 1 and len(node_of) > HOST_SIZE):
+        return movers[0] if len(movers) == 1 and _told_apart(node_of) else None
+
+    def _delaying(self, window: _Window, node_of: dict[int, str]) -> str | None:
+        """The one node whose ranks hold the job up in turn; None where several nodes' do."""
+        rise = window.step_us - float(self.steps.centre[0])
+        if not (window.delay_us - float(self.delay.centre[0]) >= DELAY_PART * rise > 0) or not _told_apart(node_of):
             return None
-        return movers[0]
+        held: dict[int, float] = {}
+        for _, _, delay, last, _ in self._rows:
+            if last >= 0 and delay > 0:
+                held[last] = held.get(last, 0.0) + delay
+        total = sum(held.values())
+        by_node: dict[str, float] = {}
+        for rank, us in held.items():
+            by_node[node_of.get(rank, "")] = by_node.get(node_of.get(rank, ""), 0.0) + us
+        node, most = max(by_node.items(), key=lambda item: item[1], default=("", 0.0))
+        return node if node and most >= MOST * total else None
 
 
-def _movers(moved: NDArray[np.bool_], node_of: dict[int, str]) -> list[str]:
-    """The nodes most of whose ranks moved, two at least."""
+def _risen(value: float, past: Past, part: float, bar: float = 1.0) -> bool:
+    usual, spread = float(past.centre[0]), float(past.spread[0])
+    return value - usual > bar * max(part * usual, Z * spread)
+
+
+def _told_apart(node_of: dict[int, str]) -> bool:
+    """Whether ranks have a node's name: more of them than a host can have under one name do not."""
+    return len(set(node_of.values())) > 1 or len(node_of) <= HOST_SIZE
+
+
+def _of_nodes(own: Floats, node_of: dict[int, str]) -> Floats:
+    """Each rank's own time replaced by the median of its node's ranks, the lower one of two: more than half of them
+    have at least this. A few late ranks do not show in it; a rank alone on its node is no node (NaN)."""
     ranks: dict[str, list[int]] = {}
     for rank, node in node_of.items():
         ranks.setdefault(node, []).append(rank)
-    return [node for node, members in ranks.items() if moved[members].sum() >= max(2, MOST * len(members))]
+    out = np.full(len(own), np.nan)
+    for members in ranks.values():
+        heard = np.sort(own[members])
+        known = int(np.count_nonzero(~np.isnan(heard)))
+        if known >= 2:
+            out[members] = heard[(known - 1) // 2]
+    return out
+
+
+def _movers(moved: NDArray[np.bool_], node_of: dict[int, str]) -> list[str]:
+    """The nodes that moved, in order."""
+    return sorted({node_of[rank] for rank in moved.nonzero()[0].tolist() if rank in node_of})
 
 
 def _trimmed(window: Floats) -> Floats:

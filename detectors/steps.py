@@ -1,13 +1,14 @@
-"""Training steps: the two-sided rule per rank, and what moves a whole node or job.
+"""Training steps: who is waited for, steadily or now and then, who has more work, and what moves a whole node or job.
 
 All ranks of a synchronous job show the same step time, and the victims' compute time contains the wait, so neither
-says anything. A culprit's *self* time (step - compute - comm - wait, data loading in it) rises against its own past
-with the common motion of its peers removed, AND its peers wait for it (their blocked time rises against theirs while
-its own falls behind). Both sides, in most of the recent steps. Everything here looks back only.
+says anything. A culprit's own time rises against its own past with the common motion of its peers removed, AND its
+peers wait for it (`detectors.two_sided`). Both sides, in two steps running, in most of the recent steps. Rare but long
+stalls are counted instead (`detectors.stalls`), and the whole is watched by `detectors.shift`. Everything here looks
+back only.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -16,28 +17,46 @@ from numpy.typing import NDArray
 from detectors.groups import DEADLINE_MS, ENOUGH, WHOLE_UP_TO, WIDEST, Floats
 from detectors.past import Past
 from detectors.shift import Shift, ShiftWatch
+from detectors.stalls import StallWatch
+from detectors.step_culprit import HeavyRank, StepCulprit, describe
 from detectors.suspicion import THRESHOLD, Suspicion
+from detectors.two_sided import StepTable, lone, step_table, two_sided, wide
 from schemas.step import RankStep, StepFrame
 
 READY = 20
 """Steps of one's own past before anything may be called a rise; the first are compilation and warm-up."""
 
+NOISY, NOISY_READY = 0.10, 90
+"""A job is noisy where its step time usually jumps by a tenth from one step to the next (host-bound ones by 50 to 90 %,
+gpu-bound ones by 2 to 3 %). Its first 90 steps are learned before anybody is blamed, as in the published online rule:
+a noisy host is known before it is judged."""
+
 EFFECT = 0.02
-"""Both sides must exceed 2 % of the usual step; published tools cut at 4 to 10 %, the noise test below allows less."""
+"""Both sides must exceed 2 % of the usual step. Healthy ranks of the Ascend runs drift by up to 2.3 % of the step for a
+dozen steps (the largest 12-step median of 24 gpu-bound runs, clean parts), so less than this would be chance; published
+tools cut at 4 to 10 %."""
 
 Z = 4.0
-"""... and 4 spreads of the rank's own two-sided score, so that a noisy host raises its own bar."""
+"""... and 4 spreads of the rank's own two-sided score, so that a noisy rank raises its own bar, and 4 spreads above
+what the worst rank of this job shows by chance, so that many ranks raise it too."""
 
 BESIDE = 0.2
 """Beside a much later rank, a second one counts only from a fifth of its delay on: the large one shakes everybody."""
 
-LEAST_STEPS = 8
-OF_STEPS = 12
-"""8 of the last 12 steps must show it, as in the published online rule. A host-bound job beats: one rank late every
-second step is its normal life."""
+LONE = 2.0
+"""In a noisy job the one to blame is alone: twice as late as anybody else, or it is the host's own unrest, which
+passes from rank to rank."""
+
+LEAST_STEPS, OF_STEPS = 8, 12
+"""8 of the last 12 steps must show it, as in the published online rule."""
+
+PAIRS = LEAST_STEPS - 1
+"""... which are 7 pairs, for a rank is late where it is late in two steps running. A host-bound job beats: one rank is
+late in every second step, what is lost in one is gained in the next, and the mean step stays what it was."""
 
 WORK_RISE = 0.05
-"""Work (tokens, sequence length) of one rank up by this part, with the job's step time, is an imbalance."""
+"""Work (tokens, sequence length) of one rank up by this part beside its peers', with the job's step time, is an
+imbalance; and a step in which a rank had that much more to do says nothing about its hardware."""
 
 MOST_OF_A_RISE, ALL_OF_A_RISE, ALONE = 0.4, 1.5, 3.0
 """A rank accounts for a slower job when its late steps hold 40 % of the rise (the window also holds steps from before)
@@ -51,44 +70,9 @@ RECENT = 50
 """Steps over which a culprit's excess is described (its tail needs 50 to 100)."""
 
 
-class StepCulprit(NamedTuple):
-    """One rank that its peers wait for; times in microseconds, means over its recent steps."""
-
-    rank: int
-    excess_us: float
-    typical_us: float
-    self_us: float
-    self_past_us: float
-    peers_wait_us: float
-    step_us: float
-    step_past_us: float
-    data_share: float
-    allocator_share: float
-    onset_ms: int
-    onset_step: int
-    hits: int
-
-    @property
-    def sporadic(self) -> bool:
-        """Whether most of the excess sits in few steps."""
-        return self.typical_us < 0.35 * self.excess_us
-
-
-class HeavyRank(NamedTuple):
-    """One rank whose work rose while the whole job became slower."""
-
-    rank: int
-    work: float
-    work_past: float
-    step_us: float
-    step_past_us: float
-    onset_ms: int
-    onset_step: int
-
-
 class StepState(NamedTuple):
-    """What a job says as of `step` (the newest judged one): steady culprits, ranks with more work, a shift;
-    `suspected` are ranks on the way to being steady, and those that are."""
+    """What a job says as of `step` (the newest judged one): steady culprits, ranks with more work, a shift, ranks that
+    stall now and then; `suspected` are ranks on the way to being steady, and those that are."""
 
     step: int
     ts_ms: int
@@ -96,12 +80,13 @@ class StepState(NamedTuple):
     heavy: frozenset[int]
     shift: Shift | None
     suspected: frozenset[int] = frozenset()
+    stalling: frozenset[int] = frozenset()
 
     def says_more_than(self, before: "StepState | None") -> bool:
         """Whether somebody is named here who was not before."""
         old = before or StepState(0, 0, frozenset(), frozenset(), None)
         shifted = self.shift is not None and (old.shift is None or self.shift.node != old.shift.node)
-        return shifted or bool(self.steady - old.steady or self.heavy - old.heavy)
+        return shifted or bool(self.steady - old.steady or self.heavy - old.heavy or self.stalling - old.stalling)
 
 
 class _Pending:
@@ -116,6 +101,9 @@ class StepDetector:
     """The steps of one job. `add` frames, then run through `judge` once per tick: one state per judged step, while
     which `culprit` and `heavy_rank` describe the ranks it names."""
 
+    PASTS = ("own", "blocked", "score", "worst", "work", "step", "jump", "floor")
+    """What is learned, and saved with the job's learning."""
+
     def __init__(self) -> None:
         self.node_of: dict[int, str] = {}
         self.last_step: dict[int, int] = {}
@@ -126,13 +114,19 @@ class StepDetector:
         self.own = Past(0)
         self.blocked = Past(0)
         self.score = Past(0)
+        self.worst = Past(1)
         self.work = Past(0)
         self.step = Past(1)
+        self.jump = Past(1)
+        self.floor = Past(1)
         self.shift = ShiftWatch()
-        self._suspicion = Suspicion(0, LEAST_STEPS, OF_STEPS)
+        self.stalls = StallWatch()
+        self._late = Suspicion(0, PAIRS, OF_STEPS)
         self._heavy = Suspicion(0, LEAST_STEPS, OF_STEPS)
         self._pending: dict[int, _Pending] = {}
-        self._recent: deque[dict[str, Floats]] = deque(maxlen=RECENT)
+        self._recent: deque[StepTable] = deque(maxlen=RECENT)
+        self._jumps: deque[float] = deque(maxlen=RECENT)
+        self._before: tuple[int, int] | None = None
 
     def add(self, tick_ms: int, frame: StepFrame) -> None:
         """Take one frame in. Ranks without peers in training (another phase) are left out."""
@@ -166,67 +160,105 @@ class StepDetector:
         usual = sorted(self.last_step.values())[len(self.last_step) // 2]
         return frozenset(rank for rank, step in self.last_step.items() if step < usual)
 
-    def _judge(self, number: int, rows: dict[int, RankStep], tick_ms: int) -> StepState:
+    @property
+    def noisy(self) -> bool:
+        """Whether the step time jumps from one step to the next, usually or just now."""
+        now = float(np.median(self._jumps)) if len(self._jumps) == RECENT else 0.0
+        return max(float(np.nan_to_num(self.jump.centre[0])), now) > NOISY * float(np.nan_to_num(self.step.centre[0]))
+
+    @property
+    def needed(self) -> int:
+        """Steps to be learned before a rank may be blamed in this job."""
+        return NOISY_READY if self.noisy else READY
+
+    def _judge(self, number: int, rows: Mapping[int, RankStep], tick_ms: int) -> StepState:
         size = max(self.node_of) + 1
-        for part in (self.own, self.blocked, self.score, self.work, self._suspicion, self._heavy):
+        for part in (self.own, self.blocked, self.score, self.work, self._late, self._heavy):
             part.grow(size)
-        now = _columns(rows, size)
+        now = step_table(rows, size)
         ts_ms = max((row.end_ms for row in rows.values()), default=0) or tick_ms
         self.newest_ms, self.judged, self.last_number = ts_ms, self.judged + 1, number
-        step_us = float(np.nanmedian(now["step"]))
-        present = int(np.count_nonzero(~np.isnan(now["own"])))
-        ready = self.own.learned >= READY and present > 0
+        present = int(np.count_nonzero(~np.isnan(now.own)))
         late, heavy = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-        now["score"] = np.full(size, np.nan)
-        if ready:
-            now["score"] = self._two_sided(now)
-            usual_us = float(self.step.centre[0])
-            spread = np.nan_to_num(self.score.spread)
-            worst = float(np.nanmax(now["score"], initial=0.0))
-            late = now["score"] > np.maximum(np.maximum(EFFECT * usual_us, Z * spread), BESIDE * worst)
-            heavy = self._work_rise(now, step_us)
-        self._suspicion.update(late, max(present, 1), ts_ms, number)
+        both = np.full(size, np.nan)
+        if self.own.learned >= READY and present > 0:
+            now = now._replace(score=two_sided(now, self.own.centre, self.blocked.centre))
+            before = wide(self._recent[-1].score if self._recent else np.zeros(0), size)
+            both = np.minimum(now.score, before)
+            more = self._more_work(now)
+            if self.own.learned >= self.needed:
+                late = (both > self._bar(both)) & ~more
+                if self.noisy:
+                    late &= lone(now.score, LONE) & lone(before, LONE)
+            heavy = more & self._slower(now)
+        self._late.update(late, max(present, 1), *(self._before or (ts_ms, number)))
+        self._before = ts_ms, number
         self._heavy.update(heavy, max(present, 1), ts_ms, number)
+        if self._recent:
+            self._jumps.append(abs(now.step_us - self._recent[-1].step_us))
         self._recent.append(now)
-        steady = frozenset(self._suspicion.steady.nonzero()[0].tolist())
-        more = frozenset(self._heavy.steady.nonzero()[0].tolist())
-        shift = self.shift.update(now["own"], step_us, self.node_of, ts_ms, number, bool(steady or more))
-        self._learn(now, step_us, late, heavy)
-        suspected = frozenset((self._suspicion.score >= SUSPECTED).nonzero()[0].tolist())
-        return StepState(number, ts_ms, steady, more, shift, suspected)
+        steady = frozenset(self._late.steady.nonzero()[0].tolist())
+        loaded = frozenset(self._heavy.steady.nonzero()[0].tolist())
+        stalling = self._stalling(now, bool(steady or loaded), ts_ms, number)
+        shift = self.shift.update(now, self.own.centre, self.node_of, ts_ms, number, bool(steady or loaded))
+        self._learn(now, both, late, heavy)
+        suspected = frozenset((self._late.score >= SUSPECTED).nonzero()[0].tolist())
+        return StepState(number, ts_ms, steady, loaded, shift, suspected, stalling)
 
-    def _two_sided(self, now: dict[str, Floats]) -> Floats:
-        own = now["own"] - self.own.centre
-        blocked = now["blocked"] - self.blocked.centre
-        if np.isnan(own).all():
-            return own
-        with np.errstate(invalid="ignore"):
-            return np.minimum(own - np.nanmedian(own), np.nanmedian(blocked) - blocked)
+    def _bar(self, both: Floats) -> Floats:
+        """What counts as late, for each rank."""
+        usual_us = float(self.step.centre[0])
+        chance = float(np.nan_to_num(self.worst.centre[0] + Z * self.worst.spread[0]))
+        least = max(EFFECT * usual_us, chance, BESIDE * float(np.nanmax(both, initial=0.0)))
+        bar: Floats = np.maximum(least, Z * np.nan_to_num(self.score.spread))
+        return bar
 
-    def _work_rise(self, now: dict[str, Floats], step_us: float) -> NDArray[np.bool_]:
-        noise = max(float(self.step.spread[0]), 0.005 * float(self.step.centre[0]))
-        if step_us < self.step.centre[0] * (1 + EFFECT) + Z * noise:
-            return np.zeros(len(now["work"]), np.bool_)
-        up: NDArray[np.bool_] = now["work"] > (1 + WORK_RISE) * self.work.centre + Z * np.nan_to_num(self.work.spread)
-        return up
+    def _more_work(self, now: StepTable) -> NDArray[np.bool_]:
+        """Who has more to do than usual, beside the change that all of them see."""
+        usual = np.where(self.work.centre > 0, self.work.centre, np.nan)
+        ratio = now.work / usual
+        if np.isnan(ratio).all():
+            return np.zeros(len(ratio), np.bool_)
+        bar = 1 + np.fmax(WORK_RISE, Z * self.work.spread / usual)
+        more: NDArray[np.bool_] = ratio / np.nanmedian(ratio) > bar
+        return more
 
-    def _learn(self, now: dict[str, Floats], step_us: float, late: NDArray[np.bool_], heavy: NDArray[np.bool_]) -> None:
+    def _slower(self, now: StepTable) -> bool:
+        """Whether the step takes longer than usual, as a whole or without the waiting in it."""
+        for past, value in ((self.step, now.step_us), (self.floor, now.floor_us)):
+            centre, noise = float(past.centre[0]), max(float(past.spread[0]), 0.005 * float(past.centre[0]))
+            if value > centre * (1 + EFFECT) + Z * noise:
+                return True
+        return False
+
+    def _stalling(self, now: StepTable, busy: bool, ts_ms: int, number: int) -> frozenset[int]:
+        if np.isnan(now.score).all():
+            return frozenset()
+        chance = float(np.nan_to_num(self.worst.centre[0] + 2 * Z * self.worst.spread[0]))
+        usual_us = float(self.step.centre[0])
+        return frozenset(self.stalls.update(now.score, chance, usual_us, ts_ms, number, busy or self.shift.raised))
+
+    def _learn(self, now: StepTable, both: Floats, late: NDArray[np.bool_], heavy: NDArray[np.bool_]) -> None:
         """Learn what is usual: nothing while the job is raised or a culprit is steady, and nobody's late step."""
-        steady = self._suspicion.steady.any() or self._heavy.steady.any()
+        steady = self._late.steady.any() or self._heavy.steady.any()
         if self.own.learned >= READY and (steady or self.shift.raised):
             return
-        self.own.learn(now["own"], ~late)
-        self.blocked.learn(now["blocked"], ~late)
-        self.work.learn(now["work"], ~heavy)
-        if not np.isnan(now["score"]).all():
-            self.score.learn(now["score"], ~late)
-        self.step.learn(np.array([step_us]))
+        self.own.learn(now.own, ~late)
+        self.blocked.learn(now.blocked, ~late)
+        self.work.learn(now.work, ~heavy)
+        if not np.isnan(both).all():
+            self.score.learn(both, ~late)
+            self.worst.learn(np.array([max(float(np.nanmax(both)), 0.0)]))
+        if self._jumps:
+            self.jump.learn(np.array([self._jumps[-1]]))
+        self.step.learn(np.array([now.step_us]))
+        self.floor.learn(np.array([now.floor_us]))
 
     def accountable(self, shift: Shift) -> int | None:
         """The one rank whose late steps, steady or not, make up most of a job's slowness; None where nobody's do."""
-        rows = [row["score"] for row in self._recent]
+        rows = [row.score for row in self._recent]
         size = len(rows[-1])
-        scores = np.array([np.concatenate([row, np.full(size - len(row), np.nan)]) for row in rows[-RECENT:]])
+        scores = np.array([np.concatenate([row, np.full(size - len(row), np.nan)]) for row in rows])
         caused = np.mean(np.maximum(np.nan_to_num(scores), 0.0), axis=0)
         order = np.argsort(-caused)
         worst = float(caused[order[0]])
@@ -236,38 +268,22 @@ class StepDetector:
         return int(order[0]) if fits and worst >= ALONE * next_ else None
 
     def culprit(self, rank: int) -> StepCulprit:
-        """What the recent steps say of one steady rank."""
-        steady = bool(self._suspicion.steady[rank])
-        rows = list(self._recent)[-max(int(self._suspicion.hits[rank]), LEAST_STEPS) if steady else 0 :]
-        recent = {name: np.array([row[name][rank] for row in rows if len(row[name]) > rank]) for name in rows[-1]}
-        score = np.maximum(np.nan_to_num(recent["score"]), 0.0)
-        own, past = _mean(recent["own"]), float(self.own.centre[rank])
-        rise = max(own - past, 1e-9)
-        data_past = min(_median(row["data"]) for row in rows)
-        peers = float(np.median([_median(row["blocked"]) for row in rows])) - _median(self.blocked.centre)
-        return StepCulprit(
-            rank=rank,
-            excess_us=float(np.mean(score)),
-            typical_us=float(np.median(score)),
-            self_us=own,
-            self_past_us=past,
-            peers_wait_us=peers,
-            step_us=float(np.median([_median(row["step"]) for row in rows])),
-            step_past_us=float(self.step.centre[0]),
-            data_share=min(max(_mean(recent["data"]) - data_past, 0.0) / rise, 1.0),
-            allocator_share=min(max(_mean(recent["allocator"]), 0.0) / rise, 1.0),
-            onset_ms=int(self._suspicion.onset_ms[rank]),
-            onset_step=int(self._suspicion.onset_mark[rank]),
-            hits=int(self._suspicion.hits[rank]),
-        )
+        """What the recent steps say of one rank that is blamed; of one that stalls now and then, all of them."""
+        late = self._late
+        if late.steady[rank]:
+            rows = list(self._recent)[-max(int(late.hits[rank]) + 1, LEAST_STEPS) :]
+            onset = int(late.onset_ms[rank]), int(late.onset_mark[rank])
+        else:
+            rows, onset = list(self._recent), self.stalls.since(rank)
+        own, blocked, step = self.own.centre, self.blocked.centre, float(self.step.centre[0])
+        return describe(rank, rows, float(own[rank]), blocked, step, onset)
 
     def work_now(self) -> tuple[float, float]:
-        """How the newest step's work compares with each rank's past: the median ratio, and its spread over the ranks.
+        """How the newest steps' work compares with each rank's past: the median ratio, and its spread over the ranks.
         (NaN, NaN) where ranks report no work."""
-        if not self._recent:
-            return float("nan"), float("nan")
+        rows = list(self._recent)[-LEAST_STEPS:]
         with np.errstate(invalid="ignore", divide="ignore"):
-            ratios = [row["work"] / self.work.centre[: len(row["work"])] for row in list(self._recent)[-LEAST_STEPS:]]
+            ratios = [row.work / self.work.centre[: len(row.work)] for row in rows]
         heard = [ratio[np.isfinite(ratio)] for ratio in ratios]
         heard = [ratio for ratio in heard if len(ratio)]
         if not heard:
@@ -279,36 +295,10 @@ class StepDetector:
         now = self._recent[-1]
         return HeavyRank(
             rank=rank,
-            work=float(now["work"][rank]),
+            work=float(now.work[rank]),
             work_past=float(self.work.centre[rank]),
-            step_us=_median(now["step"]),
+            step_us=now.step_us,
             step_past_us=float(self.step.centre[0]),
             onset_ms=int(self._heavy.onset_ms[rank]),
             onset_step=int(self._heavy.onset_mark[rank]),
         )
-
-
-def _mean(values: Floats) -> float:
-    heard = values[~np.isnan(values)]
-    return float(heard.mean()) if len(heard) else 0.0
-
-
-def _median(values: Floats) -> float:
-    heard = values[~np.isnan(values)]
-    return float(np.median(heard)) if len(heard) else 0.0
-
-
-def _columns(rows: dict[int, RankStep], size: int) -> dict[str, Floats]:
-    """The step as arrays over ranks, NaN for a rank or time that is not there. `blocked` is step - own: compute and
-    communication with the waiting in them. Without any of these columns own time is the data time alone."""
-    table = np.full((9, size), np.nan)
-    for rank, r in rows.items():
-        table[:, rank] = (
-            r.step_us, r.data_us, r.compute_us, r.comm_us, r.wait_us, r.allocator_stall_us, r.work, r.shape, 0.0,
-        )  # fmt: skip
-    step, data = table[0], table[1]
-    parts = table[2:5]
-    known = ~np.isnan(parts).all(axis=0)
-    own = np.where(known, np.maximum(step - np.nansum(parts, axis=0), 0.0), data)
-    work = np.where(np.isnan(table[6]), table[7], table[6])
-    return {"step": step, "data": data, "own": own, "blocked": step - own, "allocator": table[5], "work": work}
