@@ -1,54 +1,24 @@
-"""What a line of the kernel log says of GPUs, switches, the bus and memory.
+"""What a line of the kernel log says of GPUs, switches, the bus, adapters, memory and processes.
 
 Pure: text in, values out; for the live log (`collectors.kmsg`) and for files that `analyze` reads. Lines hold user
 text (process names), so everything is matched from the left, never by a search for digits.
 """
 
 import re
-from typing import NamedTuple
 
-from collectors import xid
+from collectors import gpu_lines, host_lines, nic_lines, pcie_lines, sxid, xid
+from collectors.kernel_event import KernelEvent
 from collectors.pci import pci_address
-from schemas.event import Severity
 
+__all__ = ["KernelEvent", "KernelLines", "malformed", "parse_line"]
 
-class KernelEvent(NamedTuple):
-    """One event told by a line. `kind` as in schemas.event, `code` the XID or SXID, `text` the message itself."""
+_PARSERS = (xid.parse, sxid.parse, gpu_lines.parse, pcie_lines.parse, nic_lines.parse, host_lines.parse)
 
-    kind: str
-    severity: Severity
-    code: int | None
-    pci: str
-    text: str
-    detail: dict[str, str]
-
-
-_ADDRESS = r"(?:PCI:)?([0-9a-fA-F]{1,8}(?::[0-9a-fA-F]{1,2}){1,2}(?:\.[0-7])?)"
-
-_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}(?: GPU-I:(\d+))?\): (\d+)(?:, ?|$)(.*)", re.DOTALL)
-_PROCESS = re.compile(r"pid='?(\d+|<unknown>)'?(?:, name=([^,]*))?(?:, ?|$)")
-_NVLINK5 = re.compile(r"(\S+)\s+(Fatal|Nonfatal|Non-fatal)\s+(XC\d)\s+i(\d+)\s+Link\s+(-?\d+)(?:\s+\(([0-9a-fx ]+))?")
-_SXID = re.compile(rf"nvidia-nvswitch(\d+): SXid \({_ADDRESS}\): (\d+), (.*)", re.DOTALL)
-_SXID_DATA = "Data {"
-_FALLEN = re.compile(rf"NVRM: GPU (?:at )?{_ADDRESS}: GPU has fallen off the bus")
-_FALLEN_SILENT = re.compile(
-    rf"NVRM: The NVIDIA GPU {_ADDRESS}\s.*NVRM: fallen off the bus and is not responding", re.DOTALL
+INTERESTING = re.compile(
+    r"NVRM|nvswitch|NVSwitch|PCIe|AER|DPC|pciehp|mlx5|WATCHDOG|Port module|ink |Killed process|segfault|peermem|blocked"
+    r"|lockup|mce:|EDAC|dev |nvme|nfs:|throttled|ACCESS_REG|Will cause a leak"
 )
-_RATE = re.compile(rf"NVRM: Rate limiting (.*?) for GPU at {_ADDRESS} \(printing 1 of every (\d+)\)")
-_AER = re.compile(
-    rf"(?:^|\s){_ADDRESS}: (?:PCIe Bus Error: severity=|AER: (?:Multiple )?)"
-    rf"(Corrected|Uncorrected \((?:Non-)?Fatal\))(?:, type=([^,]+)| error (?:message )?received: {_ADDRESS})"
-)
-_OOM = re.compile(
-    r"(Memory cgroup out of memory: |Out of memory(?: \(oom_kill_allocating_task\))?: |^)"
-    r"Killed process (\d+) \((.*?)\)[ ,]"
-)
-
-_AER_SEVERITY: dict[str, Severity] = {
-    "Corrected": "info",
-    "Uncorrected (Non-Fatal)": "warning",
-    "Uncorrected (Fatal)": "critical",
-}
+"""One quick look: lines without any of these words tell no event."""
 
 
 def parse_line(text: str) -> KernelEvent | None:
@@ -57,6 +27,8 @@ def parse_line(text: str) -> KernelEvent | None:
     >>> parse_line("NVRM: Xid (PCI:0009:01:00): 79, pid=7, name=python, GPU has fallen off the bus.").pci
     '0009:01:00.0'
     """
+    if INTERESTING.search(text) is None:
+        return None
     for parse in _PARSERS:
         found = parse(text)
         if found is not None:
@@ -64,110 +36,88 @@ def parse_line(text: str) -> KernelEvent | None:
     return None
 
 
-def _xid(text: str) -> KernelEvent | None:
-    match = _XID.search(text)
-    if match is None:
-        return None
-    address, instance, number, rest = match.groups()
-    code, detail = int(number), {}
-    process = _PROCESS.match(rest)
-    if process is not None:
-        rest = rest[process.end() :]
-        detail = {k: v for k, v in zip(("pid", "process"), process.groups(), strict=True) if v and v != "<unknown>"}
-    if instance:
-        detail["gpu_instance"] = instance
-    if code in xid.NVLINK5 and (nvlink := _NVLINK5.match(rest)) is not None:
-        unit, word, _, _, link, words = nvlink.groups()
-        detail |= {"unit": unit, "word": word.replace("-", "").lower(), "link": str(int(link))}
-        if words:
-            detail |= dict(zip(("intrinfo", "error_status"), words.split(), strict=False))
-    if name := xid.name(code):
-        detail["name"] = name
-    return KernelEvent("xid", xid.severity(code, rest), code, pci_address(address), match[0].strip(), detail)
+def malformed(text: str) -> str:
+    """Why a line that begins like an XID or SXID is none: "malformed_xid", "malformed_sxid"; "" for any other line."""
+    if xid.MALFORMED.search(text) is not None and xid.parse(text) is None:
+        return "malformed_xid"
+    if sxid.MALFORMED.search(text) is not None and sxid.parse(text) is None:
+        return "malformed_sxid"
+    return ""
 
-
-def _sxid(text: str) -> KernelEvent | None:
-    match = _SXID.search(text)
-    if match is None or match[4].startswith(_SXID_DATA):
-        return None  # the line with the data repeats the number of the line before
-    switch, address, number, rest = match.groups()
-    fatal = rest.startswith("Fatal")
-    detail = {"switch": switch, "word": "fatal" if fatal else "nonfatal"}
-    if (link := re.search(r", Link (\d+)", rest)) is not None:
-        detail["link"] = link[1]
-    severity: Severity = "critical" if fatal else "warning"
-    return KernelEvent("sxid", severity, int(number), pci_address(address), match[0].strip(), detail)
-
-
-def _fallen(text: str) -> KernelEvent | None:
-    match = _FALLEN.search(text) or _FALLEN_SILENT.search(text)
-    return None if match is None else fallen(match[1], match[0])
-
-
-def fallen(address: str, text: str) -> KernelEvent:
-    """A GPU off its bus, told without an XID: it counts as XID 79."""
-    return KernelEvent("gpu_lost", "critical", 79, pci_address(address), " ".join(text.split()), {})
-
-
-def _rate(text: str) -> KernelEvent | None:
-    match = _RATE.search(text)
-    if match is None:
-        return None
-    what, address, every = match.groups()
-    detail = {"what": what, "every": every}
-    return KernelEvent("nvrm_rate_limited", "warning", None, pci_address(address), match[0], detail)
-
-
-def _aer(text: str) -> KernelEvent | None:
-    match = _AER.search(text)
-    if match is None:
-        return None
-    port, word, kind, received = match.groups()
-    detail = {"word": word.lower()} | ({"type": kind} if kind else {"port": pci_address(port)})
-    pci = pci_address(received or port)
-    return KernelEvent("pcie_aer", _AER_SEVERITY[word], None, pci, text[match.start() :].strip(), detail)
-
-
-def _oom(text: str) -> KernelEvent | None:
-    match = _OOM.search(text)
-    if match is None:
-        return None
-    scope = "cgroup" if match[1].startswith("Memory cgroup") else "machine"
-    detail = {"pid": match[2], "process": match[3], "scope": scope}
-    return KernelEvent("oom_kill", "warning", None, "", text[match.start() :].strip(), detail)
-
-
-_PARSERS = (_xid, _sxid, _fallen, _rate, _aer, _oom)
-
-_SILENT_BEGIN = re.compile(rf"NVRM: The NVIDIA GPU {_ADDRESS}\s*$")
-_SILENT_END = "NVRM: fallen off the bus and is not responding"
 
 TOGETHER_S = 10.0
-"""Lines of one GPU's fall come within a second; ten allow for a slow console."""
+"""Lines of one fault come within a second; ten allow for a slow console."""
 
 
 class KernelLines:
     """Lines in order, for what one line alone does not say.
 
-    The silent form of a GPU's fall is spread over three lines; and a fall told with and without an XID is one event.
+    The silent form of a GPU's fall is spread over three lines; a fall told with and without an XID is one event; the
+    data of an SXID repeats it; an XID 45 follows another one; an XID 154 stays in force; the driver names a GPU's UUID.
     """
 
-    def __init__(self) -> None:
-        self._begun: tuple[str, float] | None = None
+    def __init__(self, falls_twice: bool = False) -> None:
+        """`falls_twice`: tell a fall with an XID also where it was told without one before (a reader of whole files
+        leaves out the earlier one; live, the first word counts)."""
+        self._falls_twice = falls_twice
+        self._begun: tuple[str, float, str] | None = None
         self._fallen: dict[str, tuple[str, float]] = {}
+        self._switch: dict[tuple[str, int | None], float] = {}
+        self._before: dict[str, tuple[int, float]] = {}
+        self._recovery: dict[str, str] = {}
+        self._uuids: dict[str, str] = {}
 
     def feed(self, text: str, at_s: float) -> KernelEvent | None:
         """The event that this line completes; `at_s` is any clock that rises with the log."""
         found = parse_line(text)
         if found is None:
-            if (begin := _SILENT_BEGIN.search(text)) is not None:
-                self._begun = (begin[1], at_s)
-            elif _SILENT_END in text and self._begun is not None and at_s - self._begun[1] <= TOGETHER_S:
-                found = fallen(self._begun[0], f"GPU {self._begun[0]} has fallen off the bus and is not responding")
-                self._begun = None
-        if found is not None and found.code == 79 and found.kind in ("xid", "gpu_lost"):
+            found = self._other(text, at_s)
+        if found is None or self._repeats(found, at_s):
+            return None
+        return self._with_past(found, at_s)
+
+    def _other(self, text: str, at_s: float) -> KernelEvent | None:
+        """Lines that mean something only together with others."""
+        if "NVRM" not in text:
+            return None
+        if (named := gpu_lines.NAMED.search(text)) is not None:
+            self._uuids[pci_address(named[1])] = named[2]
+        elif (begin := gpu_lines.SILENT_BEGIN.search(text)) is not None:
+            self._begun = (begin[1], at_s, "")
+        elif self._begun is not None and (card := gpu_lines.PCI_ID.search(text)) is not None:
+            self._begun = (*self._begun[:2], card[1])
+        elif gpu_lines.SILENT_END in text and self._begun is not None and at_s - self._begun[1] <= TOGETHER_S:
+            (address, _, pci_id), self._begun = self._begun, None
+            return gpu_lines.fallen(address, f"GPU {address} has fallen off the bus and is not responding", pci_id)
+        return None
+
+    def _repeats(self, found: KernelEvent, at_s: float) -> bool:
+        """Whether another line has told this already."""
+        if found.code == 79 and found.kind in ("xid", "gpu_lost"):
             kind, before_s = self._fallen.get(found.pci, ("", float("-inf")))
-            if found.kind != kind and 0 <= at_s - before_s <= TOGETHER_S:
-                return None
+            twice = self._falls_twice and found.kind == "xid"
+            if found.kind != kind and not twice and 0 <= at_s - before_s <= TOGETHER_S:
+                return True
             self._fallen[found.pci] = (found.kind, at_s)
-        return found
+        elif found.kind == "sxid":
+            key = (found.pci, found.code)
+            before_s = self._switch.get(key, float("-inf"))
+            self._switch[key] = at_s
+            return "data" in found.detail and 0 <= at_s - before_s <= TOGETHER_S
+        return False
+
+    def _with_past(self, found: KernelEvent, at_s: float) -> KernelEvent:
+        more: dict[str, str] = {}
+        if found.kind == "xid" and found.code is not None:
+            code, before_s = self._before.get(found.pci, (0, float("-inf")))
+            if found.code == 45 and code and 0 <= at_s - before_s <= TOGETHER_S:
+                more["follows"] = str(code)
+            elif found.code == 154 and "recovery" in found.detail:
+                self._recovery[found.pci] = found.action
+            elif found.code not in (45, 154):
+                self._before[found.pci] = (found.code, at_s)
+            if found.code != 154 and self._recovery.get(found.pci, "IGNORE") != "IGNORE":
+                more["recovery_action"] = self._recovery[found.pci]
+        if found.pci and found.pci in self._uuids:
+            more["gpu"] = self._uuids[found.pci]
+        return found._replace(detail=found.detail | more) if more else found

@@ -1,7 +1,7 @@
 """What an event alone says: critical XIDs, a lost GPU, a link down, a leak.
 
-After NVIDIA's catalogue of XID errors (docs.nvidia.com/deploy/xid-errors); severity is the collector's judgement, and
-only what is critical becomes a finding: many codes are an application's doing and blame no hardware.
+After NVIDIA's catalogue of XID errors (`schemas.xid`); severity is the collector's judgement, and only what is critical
+becomes a finding: many codes are an application's doing and blame no hardware.
 """
 
 from typing import NamedTuple
@@ -10,43 +10,14 @@ from detectors.episode import Persistence, Rule, Verdict
 from schemas.causes import CAUSES, Cause, Kind
 from schemas.event import Event
 from schemas.finding import Evidence
+from schemas.xid import XIDS, in_words
 
 XID_CAUSES: dict[int, Cause] = {
-    46: "gpu_stuck",
-    48: "gpu_memory_error",
-    54: "power_brake",  # auxiliary power is not connected: clocks stay down
-    63: "gpu_memory_error",
-    64: "gpu_memory_error",
-    74: "nvlink_fault",
-    79: "gpu_lost",
-    94: "gpu_memory_error",
-    95: "gpu_memory_error",
-    109: "gpu_stuck",
-    119: "gpu_lost",  # GSP does not answer: on the bus, but lost to the driver, and the cure is the same
-    120: "gpu_lost",
-    136: "nvlink_fault",
-    140: "gpu_memory_error",
-    143: "gpu_lost",  # the GPU cannot be initialised
-    144: "nvlink_fault",
-    145: "nvlink_fault",
-    146: "nvlink_fault",
-    147: "nvlink_fault",
-    148: "nvlink_fault",
-    149: "nvlink_fault",
-    150: "nvlink_fault",
-    155: "nvlink_fault",
-    157: "gpu_memory_error",
-    158: "gpu_stuck",
-    161: "gpu_memory_error",
-    166: "nvlink_fault",
-    167: "pcie_degraded",
-    168: "gpu_memory_error",
-    171: "gpu_memory_error",
-    172: "gpu_memory_error",
+    code: facts.cause for code, facts in XIDS.items() if facts.cause != "unknown" and facts.severity != "info"
 }
-"""Causes of critical XIDs; one that is not here is a hardware finding of unknown cause."""
+"""Causes of XIDs that speak of hardware; one that is not here is a finding of unknown cause where it is critical."""
 
-LESS_SURE = {46, 109, 119, 120, 143, 158}
+LESS_SURE = {46, 62, 109, 119, 120, 143, 158, 169}
 """Codes that a driver or an application can bring about too."""
 
 SURE, HARDLY_SURE, UNKNOWN = 0.9, 0.6, 0.3
@@ -62,14 +33,26 @@ class EventCause(NamedTuple):
 
 EVENTS: dict[str, EventCause] = {
     "gpu_lost": EventCause("hardware", "gpu_lost", SURE),
+    "gpu_init_failed": EventCause("hardware", "gpu_lost", SURE),
     "gpu_reset_required": EventCause("hardware", "unknown", UNKNOWN),
     "sxid": EventCause("hardware", "nvlink_fault", HARDLY_SURE),
     "nvlink": EventCause("hardware", "nvlink_fault", SURE),
+    "nvswitch_missing": EventCause("hardware", "nvlink_fault", SURE),
     "pcie_aer": EventCause("hardware", "pcie_degraded", HARDLY_SURE),
-    "link_down": EventCause("hardware", "fabric_link", SURE),
+    "pcie_link_down": EventCause("hardware", "pcie_degraded", SURE),
+    "nic_firmware": EventCause("hardware", "fabric_link", SURE),
+    "memory_error": EventCause("hardware", "host_memory", SURE),
+    "link_down": EventCause("hardware", "fabric_link", HARDLY_SURE),
     "leak": EventCause("cooling", "leak", SURE),
 }
-"""Other critical events by kind."""
+"""Other critical events by kind. A link that went down may be back in a moment, and an administrator may have taken it
+down: sure only when it flaps."""
+
+FLAPS, FLAP_MS = 3, 600_000
+"""Three times down in ten minutes is a flapping link; the same counts are in use for NVSwitch fabrics (NVSentinel)."""
+
+ACTION = "action"
+"""The `metric` of evidence that says what to do."""
 
 QUIET_MS = 3_600_000
 """An event's finding closes after an hour without another one (the driver logs only some of a flood, and a broken GPU
@@ -102,13 +85,51 @@ def label(event: Event) -> str:
     return event.kind if event.code is None else f"{event.kind}:{event.code}"
 
 
+def spoken(event: Event) -> str:
+    """The same for a reader: "XID 79", "link down"."""
+    if event.code is None:
+        return event.kind.replace("_", " ")
+    return f"{event.kind.upper() if event.kind in ('xid', 'sxid') else event.kind.replace('_', ' ')} {event.code}"
+
+
+def link_of(event: Event) -> str:
+    """The link or adapter that an event is about: a port, a switch's port, a PCI address; "" for none.
+
+    Fields of `detail` differ by kind: a GPU's NVLink is not meant, its GPU is.
+    """
+    detail = event.detail
+    if event.kind == "sxid":
+        return f"nvswitch{detail.get('switch', '')}/{detail['link']}" if "link" in detail else ""
+    if event.kind in ("link_down", "link_up"):
+        return detail.get("link", "")
+    if event.kind.startswith("nic_"):
+        return detail.get("device", event.pci)
+    return event.pci if event.kind.startswith("pcie_") else ""
+
+
+def asked(event: Event) -> str:
+    """What the event's own source asks for, as a sentence: the driver's verdict, or NVIDIA's catalogue; "" for none."""
+    action = event.detail.get("action", "")
+    if action in ("", "IGNORE") or event.kind not in ("xid", "sxid", "gpu_lost", "gpu_init_failed"):
+        return ""
+    who = "The driver" if "recovery" in event.detail else spoken(event)
+    then = event.detail.get("then", "")
+    more = "" if then in ("", action) or then.startswith("IGNORE") else f"; if that does not help, {in_words(then)}"
+    return f"{who} asks to {in_words(action)}{more}"
+
+
 def event_verdict(event: Event, means: EventCause, count: int) -> Verdict:
     """The words for an event that was seen `count` times in this episode."""
     again = f" ({count} such events)" if count > 1 else ""
+    name = event.detail.get("name", "")
+    where = f" on NVLink {event.detail['link']}" if event.kind == "xid" and "link" in event.detail else ""
+    evidence = [Evidence(text=event.text or label(event), metric=label(event), value=float(count))]
+    if sentence := asked(event):
+        evidence.append(Evidence(text=sentence, metric=ACTION))
     return Verdict(
         cause=means.cause,
         confidence=means.confidence,
         score=float(count),
-        summary=f"{CAUSES[means.cause].words}: {label(event)}{again}",
-        evidence=(Evidence(text=event.text or label(event), metric=label(event), value=float(count)),),
+        summary=f"{CAUSES[means.cause].words}: {spoken(event)}{name and f' ({name})'}{where}{again}",
+        evidence=tuple(evidence),
     )

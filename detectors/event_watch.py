@@ -5,11 +5,23 @@ from collections.abc import Mapping
 import msgspec
 
 from detectors.episode import Episode, Episodes
-from detectors.event_rules import QUIET_MS, EventCause, event_rule, event_verdict, label, meaning
+from detectors.event_rules import (
+    FLAP_MS,
+    FLAPS,
+    QUIET_MS,
+    SURE,
+    EventCause,
+    event_rule,
+    event_verdict,
+    label,
+    link_of,
+    meaning,
+)
 from schemas.causes import Cause, Kind
 from schemas.event import Event
 from schemas.finding import Finding, Subject
 from schemas.identity import digest
+from schemas.xid import RECOVERY
 
 RECENT_MS = 300_000
 RECENT_EVENTS = 8
@@ -32,6 +44,8 @@ class Trouble(msgspec.Struct, kw_only=True, omit_defaults=True):
     event: Event
     count: int
     last_ms: int
+    up: bool = False
+    """A link that is up just now, but comes and goes."""
 
     @property
     def means(self) -> EventCause:
@@ -44,6 +58,7 @@ class EventState(msgspec.Struct, kw_only=True, omit_defaults=True):
     troubles: tuple[Trouble, ...] = ()
     seen: tuple[str, ...] = ()
     episodes: tuple[Episode, ...] = ()
+    downs: dict[str, tuple[int, ...]] = {}
 
 
 class EventWatch:
@@ -55,6 +70,7 @@ class EventWatch:
         self._troubles: dict[tuple[Cause, Subject], Trouble] = {}
         self._seen: dict[str, None] = {}
         self._recent: dict[str, list[tuple[str, int]]] = {}
+        self._downs: dict[str, tuple[int, ...]] = {}
 
     def note(self, event: Event, gpu: str, now_ms: int) -> list[Finding]:
         """Take one event; `gpu` is the UUID it is about ("" for none), `now_ms` the newest tick of the node.
@@ -71,10 +87,16 @@ class EventWatch:
             self._recent[gpu] = [*self._recent.get(gpu, ()), (label(event), event.ts_ms)][-RECENT_EVENTS:]
         if event.kind == "gpu_back":
             return self._close(gpu, event.ts_ms)
+        if event.kind == "link_up":
+            return self._link_up(link_of(event), event.ts_ms)
         means = meaning(event)
         if means is None or event.ts_ms < now_ms - QUIET_MS:
             return []
+        if event.kind == "xid" and event.code == RECOVERY and self._in_trouble(gpu):
+            return []  # what to do about the trouble that is known: the incident notes it
         subject = self._subject(event, gpu)
+        if event.kind == "link_down" and self._flaps(subject.link, event.ts_ms):
+            means = means._replace(confidence=SURE)
         known = self._troubles.get((means.cause, subject))
         trouble = self._troubles[means.cause, subject] = Trouble(
             subject=subject,
@@ -82,7 +104,7 @@ class EventWatch:
             cause=means.cause,
             confidence=means.confidence,
             event=event,
-            count=1 + (known.count if known else 0),
+            count=_stands_for(event) + (known.count if known else 0),
             last_ms=max(event.ts_ms, known.last_ms if known else 0),
         )
         return self._observe(trouble, True, event.ts_ms)
@@ -93,6 +115,8 @@ class EventWatch:
         for key, trouble in list(self._troubles.items()):
             quiet_ms = now_ms - trouble.last_ms
             over = quiet_ms > QUIET_MS
+            if trouble.up:
+                over = quiet_ms > FLAP_MS
             if trouble.cause == "gpu_lost":
                 over = quiet_ms > RETURN_MS and answers.get(trouble.subject.gpu, False)
             said += self._observe(trouble, not over, now_ms)
@@ -121,19 +145,44 @@ class EventWatch:
             troubles=tuple(msgspec.structs.replace(trouble) for trouble in self._troubles.values()),
             seen=tuple(self._seen),
             episodes=self._episodes.decided(),
+            downs=dict(self._downs),
         )
 
     def restore(self, state: EventState) -> list[Finding]:
         self._troubles = {(t.cause, t.subject): msgspec.structs.replace(t) for t in state.troubles}
         self._seen = dict.fromkeys(state.seen)
+        self._downs = dict(state.downs)
         return self._episodes.restore(state.episodes)
 
     def _subject(self, event: Event, gpu: str) -> Subject:
         if gpu:
             return Subject(scope="gpu", node=self._node, gpu=gpu)
-        if event.kind == "link_down" and event.detail.get("link"):
-            return Subject(scope="link", node=self._node, link=event.detail["link"])
+        if link := link_of(event):
+            return Subject(scope="link", node=self._node, link=link)
         return Subject(scope="node", node=self._node)
+
+    def _in_trouble(self, gpu: str) -> bool:
+        return bool(gpu) and any(trouble.subject.gpu == gpu for trouble in self._troubles.values())
+
+    def _flaps(self, link: str, ts_ms: int) -> bool:
+        """Whether this is one time too often that the link goes down."""
+        young = tuple(at for at in self._downs.get(link, ()) if ts_ms - at <= FLAP_MS)
+        self._downs[link] = (*young, ts_ms)[-FLAPS:]
+        return len(self._downs[link]) >= FLAPS
+
+    def _link_up(self, link: str, ts_ms: int) -> list[Finding]:
+        """A link that is back is well, unless it comes and goes: then it is well when it has stayed for long enough."""
+        said = []
+        for key, trouble in list(self._troubles.items()):
+            if not link or trouble.subject.link != link or trouble.event.kind != "link_down":
+                continue
+            flapping = [at for at in self._downs.get(link, ()) if ts_ms - at <= FLAP_MS]
+            if len(flapping) < FLAPS:
+                said += self._episodes.close(event_rule(trouble.means), trouble.subject, ts_ms)
+                del self._troubles[key]
+            else:
+                trouble.up = True
+        return said
 
     def _close(self, gpu: str, ts_ms: int) -> list[Finding]:
         """The GPU was reset or found again: what was wrong with it is over until it is said anew."""
@@ -153,3 +202,9 @@ class EventWatch:
             lambda: event_verdict(trouble.event, trouble.means, trouble.count),
             onset_ms=trouble.event.ts_ms,
         )
+
+
+def _stands_for(event: Event) -> int:
+    """How many events this one is: the last one of a flood stands for those that were left out."""
+    folded = event.detail.get("folded", "")
+    return int(folded) if folded.isdecimal() else 1

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from detectors.event_rules import ACTION, asked, meaning
 from detectors.incident_sql import sql
 from detectors.incident_words import action, cause_of, culprits, evidence, leading, severity, summary
 from detectors.relation import Places, related, same_subject
@@ -18,6 +19,7 @@ from schemas.finding import Evidence, Finding, Subject
 from schemas.identity import incident_id
 from schemas.incident import Incident, IncidentState
 from schemas.inventory import Inventory
+from schemas.xid import RECOVERY
 
 CONFIRM_MS = 5_000
 """A verdict that nothing else supports is confirmed when it has held for five seconds."""
@@ -167,15 +169,21 @@ class IncidentBook:
     def _note(self, event: Event) -> list[Incident]:
         """An event of a GPU, rank or node that is in an incident is evidence there."""
         said = self.advance(event.ts_ms)
-        if event.severity == "info":
-            return said
+        if event.severity == "info" or (meaning(event) is not None and event.code != RECOVERY):
+            return said  # what makes a verdict of its own comes with that verdict
         scope: Literal["gpu", "rank", "node"] = "gpu" if event.gpu else "node" if event.rank is None else "rank"
         subject = Subject(scope=scope, job=event.job, rank=event.rank, node=event.node, gpu=event.gpu)
         label = event.kind if event.code is None else f"{event.kind.upper()} {event.code}"
-        note = Evidence(text=f"{label} on {event.node}: {event.text or event.kind}"[:300], metric=event.kind)
+        text = f"{label} on {event.node}: {event.text or event.kind}"
+        if event.code == RECOVERY and (wanted := asked(event)):
+            # The driver's own verdict counts more than what a table says of the error before it.
+            note = Evidence(text=f"{wanted} ({text})"[:300], metric=ACTION)
+        else:
+            note = Evidence(text=text[:300], metric=event.kind)
         for id_, held in list(self._held.items()):
             about = any(same_subject(subject, f.subject) for f in held.findings.values() if f.state != "close")
-            if about and note.text not in {n.text for n in held.notes}:
+            told = {n.text for n in held.notes} | {e.text for f in held.findings.values() for e in f.evidence}
+            if about and not {note.text, event.text} & told:
                 held.notes = [*held.notes, note][-8:]
                 said += self._step(id_, held, noted=True)
         return said
@@ -235,7 +243,7 @@ class IncidentBook:
             detected_step=min((f.detected_step for f in findings if f.detected_step is not None), default=None),
             summary=summary(lead, cause),
             evidence=evidence(lead, findings, held.notes),
-            action=action(cause, lead.kind),
+            action=action(cause, lead.kind, [*findings, lead], held.notes),
             sql=sql(lead, who, onset_ms, now),
             findings=tuple(sorted(held.findings)),
         )

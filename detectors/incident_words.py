@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from detectors.event_rules import ACTION
 from schemas.causes import CAUSES, Cause, Kind
 from schemas.event import Severity
 from schemas.finding import Evidence, Finding, Subject
@@ -76,7 +77,7 @@ def culprits(lead: Finding, findings: Sequence[Finding]) -> tuple[Subject, ...]:
     for f in sorted(findings, key=lambda f: (-f.score, f.onset_ms, f.id)):
         same = f.kind == lead.kind and (f.state != "close" or lead.state == "close")
         within = WIDTH.index(f.subject.scope) >= WIDTH.index(lead.subject.scope)
-        if same and within and f.subject.scope != "job" and f.subject not in subjects:
+        if same and within and f.subject.scope not in ("job", "stage") and f.subject not in subjects:
             subjects.append(f.subject)
     nodes = {s.node for s in subjects if s.scope == "node"}
     if lead.subject.scope == "rack":
@@ -114,9 +115,13 @@ def clock(ms: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
 
 
-def action(cause: Cause, kind: Kind) -> str:
-    """What to do next."""
-    return LOOK.get(kind, CAUSES[cause].action) if cause == "unknown" else CAUSES[cause].action
+def action(cause: Cause, kind: Kind, findings: Sequence[Finding] = (), notes: Sequence[Evidence] = ()) -> str:
+    """What to do next: what the driver or NVIDIA's catalogue asks for (the newest word of the driver, else that of the
+    last of `findings` about this cause), then what is always right for the cause."""
+    usual = LOOK.get(kind, CAUSES[cause].action) if cause == "unknown" else CAUSES[cause].action
+    told = [item.text.partition(" (")[0] for item in notes if item.metric == ACTION]
+    told = told or [item.text for f in findings if f.cause == cause for item in f.evidence if item.metric == ACTION]
+    return f"{told[-1]}. {usual}" if told else usual
 
 
 def evidence(lead: Finding, findings: Sequence[Finding], notes: Sequence[Evidence]) -> tuple[Evidence, ...]:

@@ -32,8 +32,8 @@ def related(a: Finding, b: Finding, places: Places) -> bool:
 
 def same_subject(a: Subject, b: Subject) -> bool:
     """The same thing, or one is the node that the other is on. A link, group or job alone is no place to meet."""
-    if a.gpu and a.gpu == b.gpu:
-        return True
+    if a.gpu and a.gpu == b.gpu and (a.node == b.node or not (a.node and b.node)):
+        return True  # a GPU that has no UUID is a PCI address, which every node has
     if a.scope == b.scope == "rank" or {a.scope, b.scope} == {"rank", "link"}:
         return bool(a.job) and a.job == b.job and a.rank == b.rank
     if "node" in (a.scope, b.scope):

@@ -5,36 +5,42 @@ from collections.abc import Iterable, Iterator
 from detectors.event_watch import EventWatch
 from detectors.incident import IncidentBook
 from detectors.job import JobDetector, JobRecord
+from lockstep.analyze.recording import CLUSTER as CLUSTER
 from lockstep.analyze.recording import Progress, Run
 from schemas.event import Event
 from schemas.finding import Finding
 from schemas.incident import Incident
-
-CLUSTER = "local"
+from schemas.inventory import Inventory
 
 
 def revisions(run: Run, progress: Progress) -> Iterator[Incident]:
     """Every revision of every incident of one run, as an online run would have written it."""
-    detector, book = JobDetector(CLUSTER, run.job), IncidentBook(CLUSTER)
+    detector, book = JobDetector(run.cluster, run.job), IncidentBook(run.cluster)
     watches: dict[str, EventWatch] = {}
     label = f"run {run.run}" if run.run is not None else f"job {run.job}"
     for number, (tick_ms, records) in enumerate(run.ticks):
         if number % 200 == 199:
             progress(f"judging {label}", number + 1)
         findings: list[Finding] = []
+        events: list[Event] = []
         of_job: list[JobRecord] = []
         for record in records:
             if isinstance(record, Finding):
                 findings.append(record)
             elif isinstance(record, Event):
-                watch = watches.setdefault(record.node, EventWatch(CLUSTER, record.node))
-                findings += watch.note(record, record.gpu or record.pci, tick_ms)
+                watch = watches.setdefault(record.node, EventWatch(run.cluster, record.node))
+                findings += watch.note(record, record.gpu, tick_ms)
+                events.append(record)
+            elif isinstance(record, Inventory):
+                book.apply(record)
             else:
                 of_job.append(record)
         if of_job or not records:
             findings += detector.update(tick_ms, of_job)
         for finding in findings:
             yield from book.apply(finding)
+        for event in events:
+            yield from book.apply(event)
         yield from book.advance(tick_ms)
 
 

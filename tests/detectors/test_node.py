@@ -423,7 +423,10 @@ def test_a_gpu_that_was_reset_is_well_until_it_is_said_anew() -> None:
          "hardware", "fabric_link"),
         ({"kind": "sxid", "code": 20034}, Subject(scope="node", node="n1"), "hardware", "nvlink_fault"),
         ({"kind": "leak"}, Subject(scope="node", node="n1"), "cooling", "leak"),
-        ({"kind": "pcie_aer", "pci": "0000:aa:00.0"}, Subject(scope="node", node="n1"), "hardware", "pcie_degraded"),
+        ({"kind": "sxid", "code": 20034, "detail": {"switch": "3", "link": "30"}},
+         Subject(scope="link", node="n1", link="nvswitch3/30"), "hardware", "nvlink_fault"),
+        ({"kind": "pcie_aer", "pci": "0000:aa:00.0"}, Subject(scope="link", node="n1", link="0000:aa:00.0"),
+         "hardware", "pcie_degraded"),
     ],
 )  # fmt: skip
 def test_events_without_a_gpu_are_about_their_link_or_node(
@@ -431,6 +434,31 @@ def test_events_without_a_gpu_are_about_their_link_or_node(
 ) -> None:
     (said,) = warm(seconds=2).note(event(1, **fields))  # type: ignore[arg-type]
     assert (said.subject, said.kind, said.cause) == (subject, kind, cause)
+
+
+def link_event(second: int, kind: str) -> Event:
+    severity = "critical" if kind == "link_down" else "info"
+    return event(second, kind, severity, detail={"link": "mlx5_0/1"}, seq=second)
+
+
+def test_a_link_that_comes_back_is_well_and_one_that_flaps_is_not() -> None:
+    node = warm(seconds=2)
+    assert brief(node.note(link_event(2, "link_down")))[0][0] == "open"
+    assert brief(node.note(link_event(4, "link_up")))[0][0] == "close"
+    node.note(link_event(10, "link_down"))
+    node.note(link_event(12, "link_up"))
+    (third,) = node.note(link_event(20, "link_down"))
+    assert third.confidence >= 0.9
+    assert node.note(link_event(22, "link_up")) == ()
+    assert brief(feed(node, node_frames(range(620, 640))))[-1][0] == "close"
+
+
+def test_what_the_driver_asks_for_opens_nothing_beside_the_error_it_speaks_of() -> None:
+    node = warm(seconds=2)
+    (said,) = node.note(event(2, code=149, gpu="GPU-1", detail={"action": "RESET_GPU", "then": "CONTACT_SUPPORT"}))
+    assert any("XID 149 asks to reset the GPU" in item.text for item in said.evidence)
+    assert node.note(event(3, code=154, gpu="GPU-1", seq=2)) == ()
+    assert brief(node.note(event(3, code=154, gpu="GPU-0", seq=3))) == [("open", "hardware", "unknown", "GPU-0")]
 
 
 # Kills
