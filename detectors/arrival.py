@@ -45,6 +45,11 @@ JUST_NOW = 3
 SLOWING = 2
 """Rounds after which a transfer is no longer called as fast as usual, though not yet slow."""
 
+STANDING = 0.1
+STANDING_ROUNDS = 8
+"""A rank without a healthy past, late from the first round on, is named from a tenth of the time between two rounds on
+(twice what links of unlike length and uneven kernels do) and after eight rounds."""
+
 MEAN_ROUNDS = 12
 """Rounds over which lateness is averaged, calm ones included."""
 
@@ -58,7 +63,8 @@ class Lateness(NamedTuple):
     `late` marks steady culprits that were late just now, `steady` also those that may have stopped; `delay_us` is how
     much later than in its own past a member came when somebody was late, `mean_us` the same over all recent rounds,
     calm ones too. `slow` says that the transfer itself is slow, and `slowing` that it seems to become so; `t_us` is
-    its time now, `t_past_us` before.
+    its time now, `t_past_us` before. `standing` are culprits that were never on time: their delay is that behind their
+    peers.
     """
 
     late: NDArray[np.bool_]
@@ -77,6 +83,15 @@ class Lateness(NamedTuple):
     t_noise: float
     spread_us: float
     period_us: float
+    standing: NDArray[np.bool_]
+
+    def risen(self) -> "Lateness":
+        """Without those that were never on time: where ranks do different things, one of them may have to come last."""
+        return self._replace(
+            late=self.late & ~self.standing,
+            steady=self.steady & ~self.standing,
+            standing=np.zeros_like(self.standing),
+        )
 
     @property
     def rise(self) -> float:
@@ -94,7 +109,9 @@ class StreamArrival:
         self.tick_ms = 0
         self.lateness = Past(size, warm_up)
         self.transfer = Past(1, warm_up)
-        self._suspicion = Suspicion(size, LEAST_ROUNDS)
+        self._suspicion = Suspicion(size, LEAST_ROUNDS, rare=True)
+        self._standing = Suspicion(size, STANDING_ROUNDS)
+        self._behind = np.zeros(size)
         self._slow_score = 0
         self._slow = False
         self._slow_since = (0, 0)
@@ -121,23 +138,27 @@ class StreamArrival:
         self.last_ms = round_.ts_ms
         self._t_recent.append(t)
         self._spread_recent.append(float(ordered[heard // 2]) - t)
-        late = self._late(lateness, t)
-        self._suspicion.update(late, heard, round_.ts_ms, round_.sn)
-        if not self._suspicion.steady.any():
+        known = self.lateness.learned >= READY
+        late = self._late(lateness, t) if known else np.zeros(self.size, np.bool_)
+        if known:
+            self._suspicion.update(late, heard, round_.ts_ms, round_.sn)
+        self._standing.update(self._last(lateness), heard, round_.ts_ms, round_.sn)
+        if round_.whole and not self._suspicion.steady.any():
             self._judge_transfer(t, bool(late.any()), round_)
         self._learn(lateness, late)
 
     def says(self) -> Lateness:
         """The verdict as of the last round."""
-        s = self._suspicion
+        s, other = self._suspicion, self._standing
+        standing = other.steady & ~s.steady
         return Lateness(
-            late=s.steady & (s.calm <= JUST_NOW),
-            steady=s.steady.copy(),
-            delay_us=self._delay,
+            late=(s.steady & (s.calm <= JUST_NOW)) | (standing & (other.calm <= JUST_NOW)),
+            steady=s.steady | standing,
+            delay_us=np.where(standing, self._behind, self._delay),
             mean_us=self._mean,
-            onset_ms=s.onset_ms,
-            onset_sn=s.onset_mark,
-            hits=s.hits,
+            onset_ms=np.where(standing, other.onset_ms, s.onset_ms),
+            onset_sn=np.where(standing, other.onset_mark, s.onset_mark),
+            hits=np.where(standing, other.hits, s.hits),
             slow=self._slow,
             slowing=self._slow_score >= SLOWING,
             slow_onset_ms=self._slow_since[0],
@@ -147,6 +168,7 @@ class StreamArrival:
             t_noise=float(np.std(np.log(self._t_recent))) if self._t_recent else float("nan"),
             spread_us=float(np.median(self._spread_recent)) if self._spread_recent else float("nan"),
             period_us=self.period_us(),
+            standing=standing,
         )
 
     def period_us(self) -> float:
@@ -157,7 +179,7 @@ class StreamArrival:
     @property
     def troubled(self) -> bool:
         """Whether `says` has anything to say."""
-        return self._slow or bool(self._suspicion.steady.any())
+        return self._slow or bool(self._suspicion.steady.any() or self._standing.steady.any())
 
     @property
     def stirring(self) -> bool:
@@ -166,8 +188,6 @@ class StreamArrival:
 
     def _late(self, lateness: Floats, t: float) -> NDArray[np.bool_]:
         past = self.lateness
-        if past.learned < READY:
-            return np.zeros(self.size, np.bool_)
         excess = lateness - past.centre
         # Few rounds make a spread look smaller than it is; 2 % of T is the jitter of a quiet machine.
         floor = 0.02 * t * (1 + 4 / past.learned)
@@ -183,6 +203,19 @@ class StreamArrival:
         before = excess if self._suspicion.quiet() else self._delay
         self._delay = np.where(np.isnan(excess), self._delay, 0.75 * before + 0.25 * excess)
         return late
+
+    def _last(self, lateness: Floats) -> NDArray[np.bool_]:
+        """The one rank that all others waited long for, whatever it did before."""
+        nobody: NDArray[np.bool_] = np.zeros(self.size, np.bool_)
+        period, worst = self.period_us(), float(np.nanmax(lateness))
+        if not worst > max(LEAST_US, STANDING * period) or self.size < 3:
+            return nobody
+        last: NDArray[np.bool_] = lateness > 0.5 * worst
+        if np.count_nonzero(last) > 1:
+            return nobody
+        self._behind = np.where(last, lateness if self._standing.quiet() else self._behind, self._behind)
+        self._behind = np.where(last, 0.75 * self._behind + 0.25 * lateness, self._behind)
+        return last
 
     def _judge_transfer(self, t: float, anyone_late: bool, round_: Round) -> None:
         past = self.transfer

@@ -29,7 +29,8 @@ MANY = 8
 
 
 class LateRank(NamedTuple):
-    """One late rank: how late, since when, and where that was seen best."""
+    """One late rank: how late, since when, and where that was seen best. `standing`: it has no healthy past, and its
+    delay is that behind its peers."""
 
     rank: int
     delay_us: float
@@ -39,6 +40,7 @@ class LateRank(NamedTuple):
     hits: int
     group: Group
     stream: Stream
+    standing: bool = False
 
     @property
     def cost(self) -> float:
@@ -82,24 +84,63 @@ def late_ranks(says: Sequence[tuple[Group, Stream, Lateness]], node_of: Mapping[
             if lateness.late[i]:
                 named.add((group.id, found.rank))
     culprits: dict[int, LateRank] = {}
-    excused = _behind_slow_links(says)
-    for id_ in sorted(by_group, key=lambda g: (groups[g].size, g)):
-        group, late = groups[id_], by_group[id_]
-        for rank, found in late.items():
-            if (id_, rank) not in named:
-                continue  # it may have stopped: it still excuses its peers, who are told of later
-            if rank in culprits:
-                if found.delay_us > culprits[rank].delay_us:
-                    culprits[rank] = culprits[rank]._replace(delay_us=found.delay_us)
-            elif rank not in excused or found.cost > EXCUSED * excused[rank]:
-                culprits[rank] = found
-        # Only a minority speaks for its group: where most of it is late, nobody inside was waited for.
-        if late and len(late) <= max(1, group.size // 2):
-            most = max(found.cost for found in late.values())
-            for member in group.ranks.tolist():
-                if member >= 0 and member not in late:
-                    excused[member] = max(most, excused.get(member, 0.0))
+    for id_, rank in _roots(by_group, groups, _behind_slow_links(says)):
+        found = by_group[id_][rank]
+        if (id_, rank) not in named:
+            continue  # it may have stopped: it still excuses its peers, who are told of later
+        if rank not in culprits:
+            culprits[rank] = found
+        elif found.delay_us > culprits[rank].delay_us:
+            culprits[rank] = culprits[rank]._replace(delay_us=found.delay_us)
     return _together(culprits, node_of, says)
+
+
+Entry = tuple[str, int]
+"""A communicator and a rank that is late in it."""
+
+
+def _roots(
+    by_group: Mapping[str, Mapping[int, LateRank]], groups: Mapping[str, Group], behind: Mapping[int, float]
+) -> list[Entry]:
+    """The late ranks that no other one explains, those of narrow groups first.
+
+    A rank that waited for another in one group comes late to the next: in tensor parallel and then in data parallel,
+    or the other way round. Where two explain each other the narrower group is believed. `behind` is what slow
+    transfers cost a rank by themselves.
+    """
+    members = {id_: frozenset(groups[id_].ranks.tolist()) for id_ in by_group}
+    # Only a minority speaks for its group: where most of it is late, nobody inside was waited for.
+    speaking = [id_ for id_, late in by_group.items() if len(late) <= max(1, groups[id_].size // 2)]
+    entries = sorted(
+        ((id_, rank) for id_, late in by_group.items() for rank in late), key=lambda e: (groups[e[0]].size, *e)
+    )
+
+    def explains(other: str, id_: str, rank: int) -> bool:
+        if other == id_ or rank not in members[other] or rank in by_group[other] or members[id_] <= members[other]:
+            return False
+        most = max(found.cost for found in by_group[other].values())
+        return by_group[id_][rank].cost <= EXCUSED * most
+
+    by_whom: dict[Entry, list[Entry]] = {}
+    explained: set[Entry] = set()
+    for id_, rank in entries:
+        if by_group[id_][rank].cost <= EXCUSED * behind.get(rank, 0.0):
+            explained.add((id_, rank))
+            continue
+        by_whom[id_, rank] = [(other, c) for other in speaking if explains(other, id_, rank) for c in by_group[other]]
+    roots = [entry for entry in entries if entry in by_whom and not by_whom[entry]]
+    left = [entry for entry in entries if by_whom.get(entry)]
+    explained.update(roots)
+    while left:
+        now = [entry for entry in left if explained.intersection(by_whom[entry])]
+        if not now:
+            now = left[:1]
+            roots += now
+        explained.update(now)
+        left = [entry for entry in left if entry not in explained]
+    # Where a rank is late in several groups, the one in which it kept others waiting is shown.
+    explains_count = Counter(who for others in by_whom.values() for who in others)
+    return sorted(roots, key=lambda e: (groups[e[0]].size, -explains_count[e], *e))
 
 
 def _late_rank(group: Group, stream: Stream, lateness: Lateness, i: int) -> LateRank:
@@ -112,6 +153,7 @@ def _late_rank(group: Group, stream: Stream, lateness: Lateness, i: int) -> Late
         int(lateness.hits[i]),
         group,
         stream,
+        bool(lateness.standing[i]),
     )
 
 

@@ -20,6 +20,11 @@ WHOLE_UP_TO = 8
 ENOUGH = 0.9
 """A group counts with all ranks up to 8, and with 90 % of them above (design section 3)."""
 
+QUORUM = 0.75
+"""With fewer, down to three quarters, it still tells who is late among those heard: a rank that three quarters of a
+group wait for is late whoever is missing. It tells nothing of the transfer, whose shortest time may be the missing
+one's."""
+
 MANY_SIZES = 32
 """Message sizes of one communicator and function that are told apart; more fall together in classes of two."""
 
@@ -55,12 +60,14 @@ class Stream(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One collective: `exec_us[i]` is member i's time, NaN where it was not heard; `ts_ms` when the last one ended."""
+    """One collective: `exec_us[i]` is member i's time, NaN where it was not heard; `ts_ms` when the last one ended.
+    `whole` says that enough members were heard to know the transfer's own time."""
 
     stream: Stream
     sn: int
     exec_us: Floats
     ts_ms: int
+    whole: bool = True
 
 
 class _Open:
@@ -82,6 +89,8 @@ class Assembly:
         self.absent: Counter[int] = Counter()
         self.incomplete = 0
         self.complete = 0
+        self.pipelined = False
+        """Whether ranks send to each other: then stages differ, and who comes last may be a matter of place."""
         self.mismatched: dict[tuple[str, Function, int], tuple[int, ...]] = {}
         self._open: dict[tuple[str, Function, int], _Open] = {}
         self._blocks: dict[tuple[str, Function, int, int, int], _Open] = {}
@@ -93,6 +102,7 @@ class Assembly:
         """Take one frame in. What names a member that does not fit its communicator is left out."""
         members = [self._member(frame.node, c) for c in frame.communicators]
         for op in frame.operations:
+            self.pipelined |= op.function in ("Send", "Recv")
             if op.function in SYNCHRONOUS and op.member < len(members) and members[op.member] is not None:
                 self._operation(tick_ms, members[op.member], op)  # type: ignore[arg-type]
         for block in frame.blocks:
@@ -107,14 +117,15 @@ class Assembly:
             if held.heard < group.size and tick_ms - held.first_ms < DEADLINE_MS:
                 continue
             del self._open[key]
-            if not self._enough(group, held):
+            whole = self._whole(group, held)
+            if held.heard < QUORUM * group.size:
                 continue
             if len(held.sizes) > 1:
                 self.mismatched[key] = tuple(sorted(held.sizes))
                 continue
             id_, function, sn = key
             stream = self._stream(id_, function, next(iter(held.sizes)))
-            rounds.append(Round(stream, sn, np.array(held.values), held.ts_ms))
+            rounds.append(Round(stream, sn, np.array(held.values), held.ts_ms, whole))
             for k in self._ks:
                 self._singles[id_, function, k, sn >> k] += 1
         rounds += self._ready_blocks(tick_ms)
@@ -174,15 +185,19 @@ class Assembly:
                 continue
             del self._blocks[key]
             id_, function, size_class, k, index = key
-            if self._singles.pop((id_, function, k, index), 0) > 2**k // 2 or not self._enough(group, held):
+            if self._singles.pop((id_, function, k, index), 0) > 2**k // 2:
+                continue
+            whole = self._whole(group, held)
+            if held.heard < QUORUM * group.size:
                 continue
             stream = Stream(id_, function, -1 - size_class, True)
-            rounds.append(Round(stream, index << k, np.array(held.values), held.ts_ms))
+            rounds.append(Round(stream, index << k, np.array(held.values), held.ts_ms, whole))
         while len(self._singles) > 4096:
             del self._singles[next(iter(self._singles))]
         return rounds
 
-    def _enough(self, group: Group, held: _Open) -> bool:
+    def _whole(self, group: Group, held: _Open) -> bool:
+        """Whether the group counts; keeps count of both, and of who is missing."""
         needed = group.size if group.size <= WHOLE_UP_TO else math.ceil(ENOUGH * group.size)
         if held.heard < group.size:
             for i, value in enumerate(held.values):

@@ -12,10 +12,11 @@ from schemas.finding import Evidence, Subject
 def arrival_evidence(late: LateRank) -> Evidence:
     """The argmin rule's word on one rank."""
     peers = late.group.size - 1
+    than = "later than its peers, from the first one on" if late.standing else "later than in its own past"
     return Evidence(
         text=(
             f"rank {late.rank} came last to {late.hits} {late.stream.function} of {late.group.label()}, "
-            f"{ms(late.delay_us)} later than in its own past; {peers} peers waited"
+            f"{ms(late.delay_us)} {than}; {peers} peers waited"
         ),
         metric="exec_time_us",
         value=late.delay_us,

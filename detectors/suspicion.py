@@ -4,6 +4,9 @@ After each round somebody may have been late. If lateness wanders (jitter), a gi
 ones with chance m/N; a culprit is among them nearly always. The sum of log likelihood ratios, never below zero (Page's
 CUSUM), grows fast in a large group, where the same rank late twice is no chance, and slowly in a pair, where it is.
 A threshold of h lets chance through about once in e^h rounds.
+
+Where rounds with somebody late are rare, each of them says more: their share, as far as others were late in them,
+divides the chance (`rare`). Somebody else every round, and the share is near 1; nobody before, and it is small.
 """
 
 import math
@@ -21,6 +24,12 @@ still found."""
 THRESHOLD = 11.5
 """Chance makes a given rank a suspect about once in 100,000 rounds (e^11.5) that all have somebody late."""
 
+SELDOM = 0.1
+"""Rounds with somebody late count as no rarer than this: they come in clusters, one stall spans several."""
+
+REMEMBERED = 1024
+"""Rounds over which their share is taken, about."""
+
 CEILING = THRESHOLD + 9.0
 """The score stops here, so that a fault that ended is over after some 20 calm rounds."""
 
@@ -30,11 +39,13 @@ class Suspicion:
     `calm` counts rounds since each was late.
 
     `least` rounds must show it, and where `of` is given, that many of the last `of`: a rank late every second round
-    only is no steady culprit there.
+    only is no steady culprit there. `rare` also weighs how often somebody is late at all.
     """
 
-    def __init__(self, size: int, least: int, of: int = 0) -> None:
-        self._least, self._of = least, of
+    def __init__(self, size: int, least: int, of: int = 0, *, rare: bool = False) -> None:
+        self._least, self._of, self._rare = least, of, rare
+        self._rounds = self._late_rounds = 0.0
+        self._late_of = np.zeros(size)
         self._window: NDArray[np.bool_] = np.zeros((of, size), np.bool_)
         self._round = 0
         self.score = np.zeros(size)
@@ -48,7 +59,7 @@ class Suspicion:
         """Make room for more candidates."""
         extra = size - len(self.score)
         if extra > 0:
-            for name in ("score", "hits", "onset_ms", "onset_mark", "steady", "calm"):
+            for name in ("score", "hits", "onset_ms", "onset_mark", "steady", "calm", "_late_of"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros(extra, old.dtype)]))
             self._window = np.concatenate([self._window, np.zeros((self._of, extra), np.bool_)], axis=1)
@@ -56,6 +67,9 @@ class Suspicion:
     def update(self, late: NDArray[np.bool_], present: int, ts_ms: int, mark: int) -> None:
         """One round: who was `late` of `present` candidates, when, and its step or sequence number."""
         m = int(late.sum())
+        share = self._share() if self._rare else 1.0
+        if self._rare:
+            self._count(late)
         self.calm = np.where(late, 0, self.calm + 1)
         if self._of:
             self._window[self._round % self._of] = late
@@ -65,15 +79,27 @@ class Suspicion:
                 return
             self.score = np.maximum(self.score + CALM, 0.0)
         else:
-            hit = math.log(HIT * max(present, m) / m)
+            hit = math.log(HIT * max(present, m) / m) - np.log(share)
             miss = math.log((1 - HIT) * present / (present - m)) if present > m else -2.0
             begins = late & (self.score <= 0)
             self.onset_ms[begins], self.onset_mark[begins], self.hits[begins] = ts_ms, mark, 0
             self.hits[late] += 1
-            self.score = np.clip(self.score + np.where(late, max(hit, 0.1), min(miss, CALM)), 0.0, CEILING)
+            self.score = np.clip(self.score + np.where(late, np.maximum(hit, 0.1), min(miss, CALM)), 0.0, CEILING)
         hits = self._window.sum(axis=0) if self._of else self.hits
         reached = (self.score >= THRESHOLD) & (hits >= self._least)
         self.steady = reached | (self.steady & (self.score >= THRESHOLD / 2))
+
+    def _share(self) -> NDArray[np.float64]:
+        """For each candidate the share of rounds in which others were late, by Laplace's rule of succession."""
+        others = (1 + self._late_rounds - self._late_of) / (2 + self._rounds - self._late_of)
+        return np.maximum(others, SELDOM)
+
+    def _count(self, late: NDArray[np.bool_]) -> None:
+        if self._rounds >= REMEMBERED:
+            self._rounds, self._late_rounds, self._late_of = self._rounds / 2, self._late_rounds / 2, self._late_of / 2
+        self._rounds += 1
+        self._late_rounds += bool(late.any())
+        self._late_of += late
 
     def quiet(self) -> bool:
         """Whether nobody is under any suspicion."""

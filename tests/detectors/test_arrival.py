@@ -1,6 +1,7 @@
 """The argmin rule on one stream: straggler, jitter, slow link, and what is none of them."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,10 +12,10 @@ STREAM = Stream("0x1", "AllReduce", 1 << 24)
 PERIOD_MS = 40
 
 
-def play(arrival: StreamArrival, times: np.ndarray, start: int = 0) -> int | None:
+def play(arrival: StreamArrival, times: np.ndarray, start: int = 0, whole: bool = True) -> int | None:
     """Feed rounds of shape (rounds, ranks); the index of the first one after which it is in trouble."""
     for i, exec_us in enumerate(times):
-        arrival.update(Round(STREAM, start + i, exec_us, 1_000_000 + (start + i) * PERIOD_MS), 0)
+        arrival.update(Round(STREAM, start + i, exec_us, 1_000_000 + (start + i) * PERIOD_MS, whole), 0)
         if arrival.troubled:
             return i
     return None
@@ -32,15 +33,63 @@ def late(times: np.ndarray, rank: int, delay_us: float) -> np.ndarray:
     return out
 
 
-def test_a_straggler_is_named_within_six_rounds_of_eight_ranks() -> None:
+@pytest.mark.parametrize("size", [3, 4, 8, 64])
+def test_a_straggler_is_named_within_six_rounds_in_groups_of_any_size(size: int) -> None:
+    arrival = StreamArrival(size)
+    assert play(arrival, healthy(4, size)) is None
+    assert play(arrival, late(healthy(6, size, 2), size - 1, 3000), 4) is not None
+    assert arrival.says().late.nonzero()[0].tolist() == [size - 1]
+
+
+def test_a_straggler_is_named_with_its_onset_and_delay() -> None:
     arrival = StreamArrival(8)
-    assert play(arrival, healthy(4, 8)) is None
-    assert play(arrival, late(healthy(6, 8, 2), 5, 3000), 4) == 5
+    play(arrival, healthy(4, 8))
+    play(arrival, late(healthy(6, 8, 2), 5, 3000), 4)
     says = arrival.says()
     assert says.late.nonzero()[0].tolist() == [5]
     assert says.onset_sn[5] == 4
     assert not says.slow
     assert 2000 < says.delay_us[5] < 3200
+
+
+def test_where_somebody_is_often_late_more_rounds_are_needed() -> None:
+    """The same lateness says less in a stream whose rounds always have a late one, each time another."""
+    random = np.random.default_rng(5)
+    restless = healthy(60, 4)
+    for row, who in enumerate(random.integers(0, 4, 60)):
+        restless[row] += 2000.0
+        restless[row, who] -= 2000.0
+    arrival = StreamArrival(4)
+    assert play(arrival, restless) is None
+    assert play(arrival, late(healthy(6, 4, 2), 3, 2000), 60) is None
+    assert play(arrival, late(healthy(20, 4, 3), 3, 2000), 66) is not None
+
+
+def test_a_rank_that_was_never_on_time_is_named_as_behind_its_peers() -> None:
+    arrival = StreamArrival(8)
+    assert play(arrival, late(healthy(12, 8), 5, 5000)) is not None
+    says = arrival.says()
+    assert says.late.nonzero()[0].tolist() == [5]
+    assert says.standing.nonzero()[0].tolist() == [5]
+    assert 4500 < says.delay_us[5] < 5500
+    small = StreamArrival(8)
+    assert play(small, late(healthy(40, 8), 5, 300)) is None, "what costs little may be a matter of place"
+
+
+def test_a_straggler_is_named_though_a_member_is_never_heard() -> None:
+    arrival = StreamArrival(8)
+    rounds = np.concatenate([healthy(4, 8), late(healthy(8, 8, 2), 5, 3000)])
+    rounds[:, 2] = np.nan
+    assert play(arrival, rounds, whole=False) is not None
+    assert arrival.says().late.nonzero()[0].tolist() == [5]
+
+
+def test_a_transfer_is_not_judged_while_the_shortest_time_may_be_missing() -> None:
+    arrival = StreamArrival(8)
+    rounds = np.concatenate([healthy(4, 8), healthy(10, 8, 2, t_us=7800)])
+    rounds[:, 2] = np.nan
+    assert play(arrival, rounds, whole=False) is None
+    assert not arrival.says().slow
 
 
 def test_a_slow_transfer_is_nobodys_lateness() -> None:

@@ -33,7 +33,23 @@ def says(
     hits = np.full(g.size, 9)
     zeros = np.zeros(g.size, np.int64)
     lateness = Lateness(
-        mask, mask, delay, means, zeros, zeros, hits, t > 1.1, t > 1.1, 0, 0, 400.0 * t, 400.0, 0.01, 10.0, period_us
+        mask,
+        mask,
+        delay,
+        means,
+        zeros,
+        zeros,
+        hits,
+        t > 1.1,
+        t > 1.1,
+        0,
+        0,
+        400.0 * t,
+        400.0,
+        0.01,
+        10.0,
+        period_us,
+        np.zeros(g.size, np.bool_),
     )
     return g, Stream(g.id, "AllReduce", 1 << 20), lateness
 
@@ -42,6 +58,20 @@ def test_a_tensor_parallel_culprit_excuses_its_group_in_data_parallel() -> None:
     everything = [says(TENSOR[1], {6: 3000.0})] + [says(DATA[i], {4 + i: 3000.0}) for i in range(4)]
     blames = late_ranks(everything, NODES)
     assert [(b.scope, b.late[0].rank, b.late[0].group.id) for b in blames] == [("rank", 6, "0xt1")]
+
+
+def test_a_data_parallel_culprit_excuses_its_group_in_tensor_parallel() -> None:
+    """Who waited for rank 5 in data parallel starts the next step late and keeps its own tensor group waiting."""
+    everything = [says(DATA[1], {5: 3000.0})] + [says(TENSOR[n], {4 * n + 1: 2900.0}) for n in range(4)]
+    blames = late_ranks(everything, NODES)
+    assert [(b.scope, b.late[0].rank) for b in blames] == [("rank", 5)]
+
+
+def test_the_wide_group_does_not_excuse_who_is_late_inside_it() -> None:
+    """All of a tensor group waited alike for rank 9 in the world: it cannot have made rank 2 late among them."""
+    world = group("0xw", list(range(16)), 4)
+    blames = late_ranks([says(world, {9: 3000.0}), says(TENSOR[0], {2: 2000.0})], NODES)
+    assert sorted(b.late[0].rank for b in blames) == [2, 9]
 
 
 def test_many_small_delays_inside_add_up_to_a_large_one_outside() -> None:

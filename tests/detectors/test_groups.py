@@ -41,9 +41,16 @@ def test_ninety_percent_count_at_the_deadline_and_all_up_to_eight(size: int, hea
     for rank in range(size):
         assembly.add(T0, frame(rank, size, *([(0, 1.0)] if rank < heard else [])))
     rounds = assembly.ready(T0 + DEADLINE_MS)
-    assert len(rounds) == counts
+    assert [round_.whole for round_ in rounds] == [counts]
     assert assembly.coverage() == float(counts)
     assert set(assembly.absent) == {100 + rank for rank in range(heard, size)}
+
+
+def test_less_than_three_quarters_of_a_group_say_nothing() -> None:
+    assembly = Assembly()
+    for rank in range(8):
+        assembly.add(T0, frame(rank, 8, *([(0, 1.0)] if rank < 5 else [])))
+    assert assembly.ready(T0 + DEADLINE_MS) == []
 
 
 def test_ranks_that_disagree_on_the_size_are_a_mismatch_not_a_round() -> None:

@@ -100,7 +100,7 @@ class Stage:
                 self._read[topic].append(record)
         return [one for one in self._read[topic] if isinstance(one, cls) and one.cluster == self.cluster]
 
-    def until(self, cls: type[R], enough: Callable[[list[R]], bool], timeout_s: float = 30.0) -> list[R]:
+    def until(self, cls: type[R], enough: Callable[[list[R]], bool], timeout_s: float = 90.0) -> list[R]:
         """What is seen once it is enough."""
         deadline = time.monotonic() + timeout_s
         while not enough(seen := self.seen(cls)):
@@ -116,7 +116,7 @@ class Stage:
         partitions = self._offsets.partitions(READ)
         return _by_topic(self._offsets.committed(self.settings.group, partitions))
 
-    def eventually(self, true: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    def eventually(self, true: Callable[[], bool], timeout_s: float = 90.0) -> None:
         """Return when it is true."""
         deadline = time.monotonic() + timeout_s
         while not true():
