@@ -15,7 +15,7 @@ from schemas.frame import Gpu
 
 
 def collectors(argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]:
-    """GPU and jobs collectors on the installed driver; `argument` is JSON with `proc` and `cluster`."""
+    """GPU and jobs collectors on the installed driver; `argument` is JSON with `proc`, `cluster` and `job_mapping`."""
     return over(nvml.load(), argument, known)
 
 
@@ -24,4 +24,6 @@ def over(library: nvml.NvmlLibrary, argument: str, known: tuple[Gpu, ...]) -> Ma
     told = msgspec.json.decode(argument, type=dict[str, str])
     gpus = GpuCollector(library, SystemClock(), known)
     gpus.open()
-    return {"gpu": gpus, "jobs": JobsCollector(gpus, Processes(Path(told["proc"]), told["cluster"]))}
+    cluster, mapping = told["cluster"], told.get("job_mapping")
+    processes = Processes(Path(told["proc"]), cluster)
+    return {"gpu": gpus, "jobs": JobsCollector(gpus, processes, cluster, Path(mapping) if mapping else None)}

@@ -33,7 +33,8 @@ class Node:
         self.state = Path(settings.spool_dir)
         self.processes = Processes(machine.proc, identity.cluster)
         self.gpu_of: Callable[[Work], str] = lambda _: ""
-        argument = msgspec.json.encode({"proc": str(machine.proc), "cluster": identity.cluster}).decode()
+        told = {"proc": str(machine.proc), "cluster": identity.cluster, "job_mapping": settings.job_mapping_dir}
+        argument = msgspec.json.encode(told).decode()
         self._sampler = Sampler(machine.driver, argument, clock, counters, environment)
 
     def sampled(self, name: str, interval_s: float) -> SampledCollector:

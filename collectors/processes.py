@@ -1,17 +1,31 @@
 """For whom a process works: job and rank, read from its own environment and pinned for its life.
 
 A process's job does not change, so its environment is read once, when it is first seen; a process id that comes back
-with another start time is another process.
+with another start time is another process. Where the environment may not be read, its control group still tells the
+job.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from collectors.cgroup import NOWHERE, Place, parse_cgroup
+from collectors.devices import CONSTRAINED, LOCAL_RANKS
 from schemas.jobkey import job_key
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """Global rank, the launcher nearest to the training process first (torchrun under Slurm sets both)."""
+
+POD_GROUP = "LOCKSTEP_POD_GROUP_UID"
+"""Set in a pod by the downward API, from a label that all pods of a job share and pods of no other job."""
+
+WORLDS = (("WORLD_SIZE", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"))
+
+KEPT = (*RANK_VARIABLES, *LOCAL_RANKS, *CONSTRAINED, "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+"""What is remembered of an environment: which rank on which GPU. The rest may be large, or secret."""
+
+Reason = Literal["pid_unseen", "job_hidden", "job_untold"]
+"""No such process here (another pid namespace, or just ended); its environment may not be read; it names no job."""
 
 
 class Work(NamedTuple):
@@ -19,6 +33,12 @@ class Work(NamedTuple):
 
     job: str
     rank: int | None
+
+
+class _Pinned(NamedTuple):
+    start: int
+    work: Work | None
+    environment: Mapping[str, str]
 
 
 def parse_environ(raw: bytes) -> dict[str, str]:
@@ -40,17 +60,31 @@ def parse_start(stat: str) -> int:
     return int(stat.rpartition(")")[2].split()[19])
 
 
-def work_of(environment: Mapping[str, str], cluster: str = "") -> Work | None:
-    """Job and rank told by a process's environment; None where it tells no job.
+def work_of(environment: Mapping[str, str], cluster: str = "", place: Place = NOWHERE) -> Work | None:
+    """Job and rank told by a process's environment, else by its control group; None where neither tells a job.
+
+    A pod's own uid is the job's only where all its ranks are in that pod: for a job of many pods it would be many.
 
     >>> work_of({"MASTER_ADDR": "n1", "MASTER_PORT": "29500", "RANK": "5"})
     Work(job='master:n1:29500', rank=5)
     """
-    job = job_key(environment, cluster=cluster)
+    job = job_key(environment, environment.get(POD_GROUP, ""), cluster=cluster)
+    if job is None and place.slurm_job:
+        job = job_key({"SLURM_JOB_ID": place.slurm_job}, cluster=cluster)
+    if job is None and place.pod and _alone(environment):
+        job = job_key({}, place.pod)
     if job is None:
         return None
     said = next((environment[name] for name in RANK_VARIABLES if environment.get(name)), "")
     return Work(job, int(said) if said.isdecimal() else None)
+
+
+def _alone(environment: Mapping[str, str]) -> bool:
+    """Whether all ranks of the process's job are on this node: as many in the world as here, or no ranks at all."""
+    for world, here in WORLDS:
+        if world in environment:
+            return environment[world] == environment.get(here)
+    return not any(environment.get(name) for name in RANK_VARIABLES)
 
 
 class Processes:
@@ -58,27 +92,78 @@ class Processes:
 
     def __init__(self, proc: Path, cluster: str = "") -> None:
         self._proc, self._cluster = proc, cluster
-        self._pinned: dict[int, tuple[int, Work | None]] = {}
+        self._pinned: dict[int, _Pinned] = {}
+        self._looked: dict[int, int] = {}
 
     def alive(self, pid: int) -> bool:
         """Whether the process that was pinned (or any, if none was) still runs."""
         start = self._start(pid)
-        return start is not None and (pid not in self._pinned or self._pinned[pid][0] == start)
+        return start is not None and (pid not in self._pinned or self._pinned[pid].start == start)
 
     def work(self, pid: int) -> Work | None:
         """For whom the process works; None where it tells nothing, may not be read, or is gone."""
+        told = self.told(pid)
+        return told if isinstance(told, Work) else None
+
+    def told(self, pid: int) -> Work | Reason:
+        """For whom the process works, or why that is unknown."""
         start = self._start(pid)
         if start is None:
             self._pinned.pop(pid, None)
-            return None
+            return "pid_unseen"
         pinned = self._pinned.get(pid)
-        if pinned is None or pinned[0] != start:
+        if pinned is None or pinned.start != start:
+            place = self._place(pid)
             try:
                 environment = parse_environ((self._proc / str(pid) / "environ").read_bytes())
-            except OSError:
-                return None  # asked again: it may only just be starting, or not be ours to read
-            pinned = self._pinned[pid] = (start, work_of(environment, self._cluster))
-        return pinned[1]
+            except OSError:  # asked again: it may only just be starting, or not be ours to read
+                hidden = work_of({}, self._cluster, place._replace(pod=""))
+                return hidden or "job_hidden"
+            kept = {name: environment[name] for name in KEPT if name in environment}
+            pinned = self._pinned[pid] = _Pinned(start, work_of(environment, self._cluster, place), kept)
+        return pinned.work or "job_untold"
+
+    def environment(self, pid: int) -> Mapping[str, str]:
+        """What is remembered of the environment of a process whose work was asked for (KEPT); else empty."""
+        pinned = self._pinned.get(pid)
+        return pinned.environment if pinned is not None else {}
+
+    def ranks(self) -> dict[int, Work]:
+        """The processes here that say of themselves that they are ranks of jobs, one for each rank.
+
+        Children inherit a rank's environment: the oldest process counts. A launcher is a task of Slurm, and not one of
+        the ranks that it starts: of a job's processes those with the nearest of RANK_VARIABLES count. A process is
+        looked at when it first shows and once more at the next call, because between fork and exec it still has its
+        parent's environment.
+        """
+        here = {int(folder.name) for folder in self._proc.glob("[0-9]*") if folder.name.isdecimal()}
+        self._looked = {pid: count for pid, count in self._looked.items() if pid in here}
+        for pid in here:
+            looked = self._looked.get(pid, 0)
+            if looked < 2:
+                self._looked[pid] = looked + 1
+                pinned = self._pinned.get(pid)
+                if looked and pinned is not None and (pinned.work is None or pinned.work.rank is None):
+                    del self._pinned[pid]
+                self.told(pid)
+        for pid in self._pinned.keys() - here:
+            del self._pinned[pid]
+        return self._one_each([pid for pid, told in self._pinned.items() if told.work and told.work.rank is not None])
+
+    def _one_each(self, pids: list[int]) -> dict[int, Work]:
+        nearest: dict[str, int] = {}
+        found: list[tuple[str, int, int, int, Work]] = []
+        for pid in pids:
+            if isinstance(work := self.told(pid), Work) and work.rank is not None:
+                pinned = self._pinned[pid]
+                variable = next(i for i, name in enumerate(RANK_VARIABLES) if pinned.environment.get(name))
+                nearest[work.job] = min(variable, nearest.get(work.job, variable))
+                found.append((work.job, variable, pinned.start, pid, work))
+        ranks: dict[Work, int] = {}
+        for job, variable, _, pid, work in sorted(found):
+            if variable == nearest[job]:
+                ranks.setdefault(work, pid)
+        return {pid: work for work, pid in ranks.items()}
 
     def seen_as(self, pid: int, namespace: str) -> int | None:
         """Our number of the process that is `pid` in the pid namespace numbered `namespace`; None where there is none.
@@ -106,6 +191,12 @@ class Processes:
             return None
         line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
         return int(line.split()[-1]) if line.split()[1:] else None
+
+    def _place(self, pid: int) -> Place:
+        try:
+            return parse_cgroup((self._proc / str(pid) / "cgroup").read_text("utf-8", "replace"))
+        except OSError:
+            return NOWHERE
 
     def _start(self, pid: int) -> int | None:
         try:

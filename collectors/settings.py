@@ -23,6 +23,9 @@ class AgentSettings(Connection, frozen=True, kw_only=True):
     ] = "*.log"
     steps_dir: Annotated[str, Meta(description="Folder of the training processes' step files (JSON lines)")] = ""
     steps_socket: Annotated[str, Meta(max_length=100, description="Unix socket for their step lines, made here")] = ""
+    job_mapping_dir: Annotated[
+        str, Meta(description="Folder where Slurm's prolog notes each GPU's job (DCGM_HPC_JOB_MAPPING_DIR)")
+    ] = ""
     bmc_targets: Annotated[
         str, Meta(description="File of the management controllers it polls (the rack role): docs/collectors/cooling.md")
     ] = ""

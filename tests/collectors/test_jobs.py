@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from collectors.base import NoData, Reading
+from collectors.cgroup import Place, parse_cgroup
+from collectors.devices import gpu_of
+from collectors.job_mapping import read_mapping
 from collectors.jobs import JobsCollector
 from collectors.processes import Processes, Work, work_of
 from schemas.event import Event
@@ -26,7 +29,7 @@ class Gpus:
         return {uuid: pids for uuid, pids in self.pids.items() if uuid not in self.unreadable}
 
     def descriptions(self) -> tuple[GpuDescription, ...]:
-        return tuple(GpuDescription(uuid=uuid) for uuid in self.pids)
+        return tuple(GpuDescription(uuid=uuid, slot=i) for i, uuid in enumerate(self.pids) if "MIG" not in uuid)
 
 
 def process(proc: Path, pid: int, start: int = 100, name: str = "python", **environment: str) -> None:
@@ -59,6 +62,105 @@ def test_work_is_told_by_the_environment(environment: dict[str, str], expected: 
     assert work_of(environment, "c1") == expected
 
 
+UID = "0f2e1d3c-aaaa-bbbb-cccc-0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("0::/system.slice/slurmstepd.scope/job_71/step_0/user/task_3\n", Place("71")),
+        ("0::/system.slice/node7_slurmstepd.scope/job_71/step_batch/user/task_0\n", Place("71")),
+        ("5:devices:/slurm/uid_1000/job_71/step_0\n1:name=systemd:/system.slice/slurmd.service\n", Place("71")),
+        (f"0::/kubepods/burstable/pod{UID}/8a1b\n", Place(pod=UID)),
+        (
+            f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice"
+            "/cri-containerd-8a1b.scope\n",
+            Place(pod=UID),
+        ),
+        (f"11:cpu:/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/docker-8a.scope\n", Place(pod=UID)),
+        ("0::/\n", Place()),
+        ("0::/user.slice/user-1000.slice/job_71\n", Place()),
+        (f"0::/home/pod{UID}\n", Place()),
+        ("", Place()),
+        ("no colons\n::\n", Place()),
+    ],
+)
+def test_a_control_group_names_job_or_pod(text: str, place: Place) -> None:
+    assert parse_cgroup(text) == place
+
+
+@pytest.mark.parametrize(
+    ("environment", "place", "expected"),
+    [
+        ({}, Place("71"), Work("slurm:c1/71/0", None)),
+        ({"PMI_RANK": "3"}, Place("71"), Work("slurm:c1/71/0", 3)),
+        ({"SLURM_JOB_ID": "70", "SLURM_PROCID": "1"}, Place("71"), Work("slurm:c1/70/0", 1)),
+        ({"RANK": "5", "MASTER_ADDR": "n", "MASTER_PORT": "1"}, Place(pod=UID), Work("master:n:1", 5)),
+        ({"RANK": "5", "LOCKSTEP_POD_GROUP_UID": "g"}, Place(pod=UID), Work("k8s:g", 5)),
+        # A pod's uid is the job's only where no rank is elsewhere.
+        ({"RANK": "5", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}, Place(pod=UID), None),
+        ({"RANK": "5", "WORLD_SIZE": "16"}, Place(pod=UID), None),
+        ({"RANK": "5"}, Place(pod=UID), None),
+        ({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"}, Place(pod=UID), Work(f"k8s:{UID}", 5)),
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"},
+         Place(pod=UID), Work(f"k8s:{UID}", 1)),
+        ({}, Place(pod=UID), Work(f"k8s:{UID}", None)),
+        ({}, Place(), None),
+    ],
+)  # fmt: skip
+def test_where_the_environment_names_no_job_the_control_group_may(
+    environment: dict[str, str], place: Place, expected: Work | None
+) -> None:
+    assert work_of(environment, "c1", place) == expected
+
+
+FOUR = ["GPU-aa11", "GPU-aa22", "GPU-bb33", "GPU-cc44"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "gpu"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1,2,3 LOCAL_RANK=2", "GPU-bb33"),
+        ("CUDA_VISIBLE_DEVICES=3 LOCAL_RANK=2", "GPU-cc44"),
+        ("CUDA_VISIBLE_DEVICES=3,2,1,0 LOCAL_RANK=0", "GPU-cc44"),
+        ("CUDA_VISIBLE_DEVICES=3,-1,1,0 LOCAL_RANK=0", "GPU-cc44"),
+        ("CUDA_VISIBLE_DEVICES=3,-1,1,0 LOCAL_RANK=2", "GPU-cc44"),
+        ("CUDA_VISIBLE_DEVICES=-1 LOCAL_RANK=0", None),
+        ("CUDA_VISIBLE_DEVICES=NoDevFiles LOCAL_RANK=0", None),
+        ("CUDA_VISIBLE_DEVICES= LOCAL_RANK=0", None),
+        ("CUDA_VISIBLE_DEVICES=9 LOCAL_RANK=0", None),
+        ("CUDA_VISIBLE_DEVICES=0,1 LOCAL_RANK=2", None),
+        ("CUDA_VISIBLE_DEVICES=0,1", None),
+        ("CUDA_VISIBLE_DEVICES=GPU-bb33,GPU-aa11 LOCAL_RANK=1", "GPU-aa11"),
+        ("CUDA_VISIBLE_DEVICES=GPU-bb", "GPU-bb33"),
+        ("CUDA_VISIBLE_DEVICES=GPU-aa", None),
+        ("CUDA_VISIBLE_DEVICES=GPU-zz", None),
+        ("CUDA_VISIBLE_DEVICES=GPU-", None),
+        ("CUDA_VISIBLE_DEVICES=MIG-1234", "MIG-1234"),
+        ("CUDA_VISIBLE_DEVICES=MIG-9999", None),
+        ("CUDA_VISIBLE_DEVICES=MIG-GPU-aa11/3/0", "MIG-GPU-aa11/3/0"),
+        ("SLURM_LOCALID=3", "GPU-cc44"),
+        ("LOCAL_RANK=1 SLURM_LOCALID=0", "GPU-aa22"),
+        ("OMPI_COMM_WORLD_LOCAL_RANK=one", None),
+        # a container was given two, and numbers them anew in the driver's order
+        ("NVIDIA_VISIBLE_DEVICES=GPU-cc44,GPU-aa22 LOCAL_RANK=0", "GPU-aa22"),
+        ("NVIDIA_VISIBLE_DEVICES=GPU-cc44,GPU-aa22 CUDA_VISIBLE_DEVICES=0,1 LOCAL_RANK=1", "GPU-cc44"),
+        ("NVIDIA_VISIBLE_DEVICES=3 LOCAL_RANK=0", "GPU-cc44"),
+        ("NVIDIA_VISIBLE_DEVICES=GPU-cc44::3 LOCAL_RANK=0", "GPU-cc44"),
+        ("NVIDIA_VISIBLE_DEVICES=all LOCAL_RANK=0", "GPU-aa11"),
+        # Slurm that constrains devices numbers them anew; else the numbers are the node's
+        ("SLURM_STEP_GPUS=2,3 CUDA_VISIBLE_DEVICES=0,1 LOCAL_RANK=1", "GPU-cc44"),
+        ("SLURM_STEP_GPUS=2,3 CUDA_VISIBLE_DEVICES=2,3 LOCAL_RANK=1", "GPU-cc44"),
+        ("SLURM_JOB_GPUS=0,1,2,3 CUDA_VISIBLE_DEVICES=1", "GPU-aa22"),
+        ("SLURM_JOB_GPUS=1,2 CUDA_VISIBLE_DEVICES=1", None),
+        ("SLURM_JOB_GPUS=a,b CUDA_VISIBLE_DEVICES=1", "GPU-aa22"),
+    ],
+)
+def test_a_ranks_gpu_by_its_environment(environment: str, gpu: str | None) -> None:
+    told = dict(pair.split("=", 1) for pair in environment.split())
+    assert gpu_of(told, FOUR, ["MIG-1234", "MIG-GPU-aa11/3/0"]) == gpu
+
+
 def test_a_process_id_that_comes_back_is_another_process(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     process(tmp_path, 7, start=100, TORCHELASTIC_RUN_ID="a", RANK="1")
@@ -80,15 +182,21 @@ def test_who_may_not_be_read_or_is_gone_has_no_work(tmp_path: Path) -> None:
     process(tmp_path, 7, TORCHELASTIC_RUN_ID="a", RANK="1")
     (tmp_path / "7" / "environ").unlink()
     processes = Processes(tmp_path)
+    assert processes.told(7) == "job_hidden"
+    assert processes.told(8) == "pid_unseen"
     assert processes.work(7) is None
     assert processes.work(8) is None
+    (tmp_path / "7" / "cgroup").write_text("0::/system.slice/slurmstepd.scope/job_71/step_0\n")
+    assert processes.told(7) == Work("slurm:/71/0", None)
+    (tmp_path / "7" / "cgroup").write_text(f"0::/kubepods/pod{UID}/8a\n")
+    assert processes.told(7) == "job_hidden", "whether all its ranks are in this pod is not known"
     assert not processes.alive(8)
 
 
 class Rig:
-    def __init__(self, proc: Path, count: int = 2) -> None:
+    def __init__(self, proc: Path, count: int = 2, mapping: Path | None = None) -> None:
         self.proc, self.gpus = proc, Gpus(count)
-        self.collector = JobsCollector(self.gpus, Processes(proc))
+        self.collector = JobsCollector(self.gpus, Processes(proc), "c1", mapping)
 
     def collect(self, tick_ms: int = 0) -> Reading:
         return self.collector.collect(tick_ms)
@@ -116,7 +224,7 @@ def test_a_process_without_a_job_is_counted_and_claims_nothing(tmp_path: Path) -
     rig.gpus.pids["GPU-0"] = (70,)
     reading = rig.collect()
     assert reading.gpus == ()
-    assert reading.missing == {"no_job": 1}
+    assert reading.missing == {"job_untold": 1}
 
 
 def test_a_rank_that_nobody_told_is_not_rank_zero(tmp_path: Path) -> None:
@@ -167,3 +275,97 @@ def test_a_gpu_that_cannot_say_keeps_its_job_while_the_process_lives(tmp_path: P
 def test_no_gpu_is_no_data(tmp_path: Path) -> None:
     with pytest.raises(NoData):
         Rig(tmp_path, count=0).collect()
+
+
+def rank(proc: Path, pid: int, number: int, start: int = 100, **more: str) -> None:
+    told = {
+        "TORCHELASTIC_RUN_ID": "a",
+        "RANK": str(number),
+        "LOCAL_RANK": str(number % 4),
+        "CUDA_VISIBLE_DEVICES": "0,1,2,3",
+    }
+    process(proc, pid, start, **(told | more))
+
+
+def test_where_the_driver_names_no_process_the_ranks_say_which_gpu(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, 4)
+    for number in range(4, 8):
+        rank(tmp_path, 70 + number, number)
+    rig.gpus.pids["GPU-0"] = (9000,)  # a process of another pid namespace
+    reading = rig.collect()
+    assert [(gpu.uuid, gpu.rank) for gpu in reading.gpus] == [(f"GPU-{i}", 4 + i) for i in range(4)]
+    assert reading.missing == {"pid_unseen": 1}
+    assert [(m.rank, m.gpu, m.pid) for m in inventories(reading)[0].memberships] == [
+        (4 + i, f"GPU-{i}", 74 + i) for i in range(4)
+    ]
+    end(tmp_path, 75)
+    (gone,) = [draft for draft in rig.collect(5000).drafts if isinstance(draft, Event)]
+    assert (gone.kind, gone.rank, gone.gpu) == ("process_gone", 5, "GPU-1")
+
+
+def test_the_drivers_word_is_first(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, 2)
+    rank(tmp_path, 70, 0, CUDA_VISIBLE_DEVICES="1")
+    rig.gpus.pids["GPU-0"] = (70,)
+    assert rig.collect().gpus == (Gpu(uuid="GPU-0", job="torchelastic:a", rank=0),)
+
+
+def test_two_ranks_that_claim_one_gpu_have_none(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, 2)
+    for number in (0, 1):
+        rank(tmp_path, 70 + number, number, CUDA_VISIBLE_DEVICES="0")
+    reading = rig.collect()
+    assert reading.gpus == ()
+    assert reading.missing == {"gpu_untold": 2}
+    assert [(m.rank, m.gpu) for m in inventories(reading)[0].memberships] == [(0, ""), (1, "")]
+
+
+def test_helpers_and_launchers_of_a_rank_are_not_further_ranks(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, 4)
+    slurm = {"SLURM_JOB_ID": "71", "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_JOB_GPUS": "0,1,2,3"}
+    process(tmp_path, 60, 50, **slurm)  # torchrun, a task of Slurm
+    for number in range(4, 8):
+        process(tmp_path, 70 + number, 100, **slurm, RANK=str(number), LOCAL_RANK=str(number % 4))
+        process(tmp_path, 170 + number, 150, **slurm, RANK=str(number), LOCAL_RANK=str(number % 4))  # a data loader
+    members = inventories(rig.collect())[0].memberships
+    assert [(m.rank, m.gpu, m.pid) for m in members] == [(4 + i, f"GPU-{i}", 74 + i) for i in range(4)]
+
+
+def test_a_rank_without_a_word_of_gpus_claims_none(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    process(tmp_path, 70, TORCHELASTIC_RUN_ID="a", RANK="0", LOCAL_RANK="0")
+    reading = rig.collect()
+    assert (reading.gpus, reading.missing) == ((), {})
+
+
+def test_between_fork_and_exec_a_process_is_not_what_it_will_be(tmp_path: Path) -> None:
+    processes = Processes(tmp_path)
+    process(tmp_path, 70, TORCHELASTIC_RUN_ID="launcher")
+    assert processes.ranks() == {}
+    rank(tmp_path, 70, 3)
+    assert processes.ranks() == {70: Work("torchelastic:a", 3)}
+    end(tmp_path, 70)
+    assert processes.ranks() == {}
+
+
+def test_what_slurms_prolog_noted_holds_where_no_process_is_seen(tmp_path: Path) -> None:
+    mapping = tmp_path / "slurm"
+    mapping.mkdir()
+    for name, text in {"0": "71\n", "1": "71\n72\n", "2": " \n", "3": "73", "3.1": "9", "x": "9"}.items():
+        (mapping / name).write_text(text)
+    (mapping / "4").mkdir()
+    rig = Rig(tmp_path / "proc", 4, mapping)
+    process(tmp_path / "proc", 70, TORCHELASTIC_RUN_ID="a", RANK="1")
+    rig.gpus.pids["GPU-3"] = (70,)
+    assert rig.collect().gpus == (
+        Gpu(uuid="GPU-3", job="torchelastic:a", rank=1),
+        Gpu(uuid="GPU-0", job="slurm:c1/71/0"),
+    )
+    assert read_mapping(tmp_path / "none") == {}
+
+
+def test_nothing_secret_of_an_environment_is_remembered(tmp_path: Path) -> None:
+    rank(tmp_path, 70, 1, AWS_SECRET_ACCESS_KEY="hunter2")
+    processes = Processes(tmp_path)
+    assert processes.work(70)
+    assert "hunter2" not in repr(vars(processes))

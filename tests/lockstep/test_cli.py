@@ -222,7 +222,7 @@ def test_every_setting_of_every_process_is_a_known_variable() -> None:
         FleetSettings,
     )
     declared = {field.name.upper() for cls in classes for field in msgspec.structs.fields(cls)}
-    assert declared | {"DATA"} == set(KNOWN)
+    assert declared | {"DATA", "POD_GROUP_UID"} == set(KNOWN)
     assert len(KNOWN) == len(set(KNOWN))
 
 
