@@ -89,7 +89,7 @@ def steps(machine: Machine) -> list[Check]:
     """The folder of the training processes' step lines."""
     folder = machine.agent.steps_dir
     if not folder:
-        return [Check("", "absent", "no --steps-dir: no step times", "docs/steps.md shows the two lines a job needs")]
+        return [Check("", "absent", "no --steps-dir: no step times", "docs/collectors/steps.md shows the two lines a job needs")]
     try:
         count = len(_sizes(Path(folder), "*.jsonl"))
     except OSError as error:
