@@ -66,7 +66,7 @@ class Dump(msgspec.Struct, frozen=True):
 
 class Hang(msgspec.Struct, frozen=True):
     """Where a job stands still. `ranks` are the culprits, each waited for and waiting for nobody; empty where that is
-    not known. `evidence` are whole sentences."""
+    not known, and then group, link or node are as much as is. `evidence` are whole sentences."""
 
     cause: Cause
     ranks: tuple[int, ...]
@@ -77,6 +77,8 @@ class Hang(msgspec.Struct, frozen=True):
     onset_ms: int
     summary: str
     evidence: tuple[str, ...]
+    node: str = ""
+    link: str = ""
 
 
 class _Wait(msgspec.Struct):

@@ -55,6 +55,18 @@ def head(path: Path, size: int = 1 << 16) -> bytes:
             raise UserError(f"{path}: cannot be read: {error}") from None
 
 
+def tail(path: Path, size: int = 1 << 16) -> bytes:
+    """The last bytes; of a gzip file, which has no end to go to, none. Raises UserError where it cannot be read."""
+    if packed(path):
+        return b""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read(size)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
 def lines(path: Path) -> Iterator[bytes]:
     """The file's lines without their ends. A damaged gzip stream ends where the damage begins, with a UserError."""
     with open_bytes(path) as file:

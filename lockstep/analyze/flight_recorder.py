@@ -40,25 +40,36 @@ def decoded(input_: Input) -> Iterator[dict[str, Any]]:
         yield {"event": "operation", "rank": dump.rank, **msgspec.structs.asdict(op)}
 
 
-def jobs(dumps: dict[Path, Dump]) -> dict[str, list[Dump]]:
+class Scene(msgspec.Struct):
+    """What is about one job: its folders, and its dumps by rank."""
+
+    folders: list[Path]
+    dumps: dict[int, Dump]
+
+    @property
+    def name(self) -> str:
+        return self.folders[0].name or str(self.folders[0])
+
+
+def scenes(dumps: dict[Path, Dump]) -> list[Scene]:
     """The dumps by job: those of one folder belong together, and folders (one a node) that hold other ranks of the
     same world. Of several dumps of one rank the newest counts."""
     folders: dict[Path, dict[int, Dump]] = {}
     for path, dump in sorted(dumps.items()):
-        if dump.rank is not None:
-            ranks = folders.setdefault(path.parent, {})
-            known = ranks.get(dump.rank)
-            if known is None or _age(dump) > _age(known):
-                ranks[dump.rank] = dump
-    merged: list[tuple[str, dict[int, Dump]]] = []
+        ranks = folders.setdefault(path.parent, {})
+        if dump.rank is not None and (dump.rank not in ranks or _age(dump) > _age(ranks[dump.rank])):
+            ranks[dump.rank] = dump
+    found: list[Scene] = []
     for folder, ranks in folders.items():
-        for _, other in merged:
-            if not other.keys() & ranks.keys() and len(_world(other)) > len(other) and _world(other) == _world(ranks):
-                other.update(ranks)
+        for other in found:
+            world = _world(other.dumps)
+            if not other.dumps.keys() & ranks.keys() and len(world) > len(other.dumps) and world == _world(ranks):
+                other.dumps.update(ranks)
+                other.folders.append(folder)
                 break
         else:
-            merged.append((str(folder), ranks))
-    return {name: list(ranks.values()) for name, ranks in merged}
+            found.append(Scene([folder], ranks))
+    return found
 
 
 def _age(dump: Dump) -> tuple[int, int, int]:

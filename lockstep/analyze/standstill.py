@@ -1,34 +1,92 @@
 """Where a job hangs: Flight Recorder dumps, RAS snapshots and job logs, side by side. What lies in one folder is about
-one job; each is judged by itself, and what agrees becomes one incident."""
+one job; each kind is judged by itself, what agrees strengthens the others, and all of it is one incident."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from detectors import flight, standstill
-from detectors.flight import Dump
-from lockstep.analyze import flight_recorder
+from msgspec.structs import replace
+
+from detectors import flight, standstill, watchdog
+from detectors.flight import Dump, Hang
+from detectors.ras import Snapshot
+from lockstep.analyze import flight_recorder, job_log, ras
+from lockstep.analyze.flight_recorder import Scene
+from lockstep.analyze.job_log import JobLog
 from lockstep.analyze.judge import CLUSTER
 from lockstep.analyze.recording import Input, Progress, Run
 from schemas.finding import Finding
 
+AGREED, MOST_SURE = 0.05, 0.97
+"""What a second source adds to the confidence in a verdict, and the most it comes to."""
+
 
 def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
-    """One run per job."""
+    """One run per job, and one for the RAS snapshots of a place that has nothing else."""
     dumps: dict[Path, Dump] = {}
+    logs: dict[Path, JobLog] = {}
+    snapshots: dict[Path, list[Snapshot]] = {}
     for number, input_ in enumerate(inputs, 1):
-        progress("reading dumps", number)
-        if input_.kind == "flight-recorder" and (dump := flight_recorder.load(input_)) is not None:
+        progress("reading where it hangs", number)
+        if input_.kind == "job-log":
+            logs[input_.path] = job_log.load(input_)
+        elif input_.kind == "ras":
+            snapshots[input_.path] = ras.load(input_)
+        elif (dump := flight_recorder.load(input_)) is not None:
             dumps[input_.path] = dump
-    for folder, some in flight_recorder.jobs(dumps).items():
-        job = Path(folder).name or folder
-        if len(some) == 1:
-            only = next(i for i in inputs if str(i.path.parent) == folder and i.path in dumps)
-            only.notes.append("the dump of one rank alone does not tell who has not come: nothing is judged")
-        ts_ms = max(dump.newest_ms for dump in some)
-        found = standstill.findings(CLUSTER, job, "flight_recorder", flight.judge(some), ts_ms)
-        yield Run(None, job, True, _ticks(found))
+    scenes = flight_recorder.scenes(dumps)
+    known = {folder for scene in scenes for folder in scene.folders}
+    for folder in dict.fromkeys(path.parent for path in (*logs, *snapshots)):
+        if folder not in known:
+            scenes.append(Scene([folder], {}))
+    for scene in scenes:
+        here = [log for path, log in logs.items() if path.parent in scene.folders]
+        near = {path: some for path, some in snapshots.items() if path.parent in scene.folders}
+        mine = [i for i in inputs if i.path.parent in scene.folders]
+        yield _run(scene, here, near, mine)
 
 
-def _ticks(findings: list[Finding]) -> Iterator[tuple[int, list[Finding]]]:
-    for ts_ms in sorted({finding.ts_ms for finding in findings}):
-        yield ts_ms, [finding for finding in findings if finding.ts_ms == ts_ms]
+def _run(scene: Scene, logs: list[JobLog], snapshots: dict[Path, list[Snapshot]], inputs: list[Input]) -> Run:
+    job = scene.name
+    story = ras.judge(snapshots)
+    others = bool(scene.dumps) or any(log.said for log in logs)
+    ticks = [(ts_ms, _renamed(found, job) if others else found) for ts_ms, found in story.ticks]
+    if snapshots and story.notes:
+        next(i for i in inputs if i.kind == "ras").notes.extend(story.notes)
+    dumps = list(scene.dumps.values())
+    if len(dumps) == 1:
+        only = next(i for i in inputs if i.kind == "flight-recorder" and i.records)
+        only.notes.append("the dump of one rank alone does not tell who has not come: nothing is judged")
+    said = sorted(((at, line) for log in logs for at, line in log.said), key=lambda s: s[0])
+    told = watchdog.judge(said, {rank for log in logs for rank in log.writers})
+    hangs = flight.judge(dumps)
+    moment = max((dump.newest_ms for dump in dumps), default=0) or max((ts for ts, _ in ticks), default=0)
+    if hangs:
+        ticks.append((moment, standstill.findings(CLUSTER, job, "flight_recorder", _agreed(hangs, told), moment)))
+    elif told:
+        # A log's lines have a place, seldom a time: what it says counts from where the others stand.
+        placed = [replace(hang, onset_ms=moment or hang.onset_ms) for hang in told]
+        at = moment or max(hang.onset_ms for hang in told)
+        ticks.append((at, standstill.findings(CLUSTER, job, "job_log", placed, at)))
+    ticks.sort(key=lambda tick: tick[0])
+    return Run(None, job, story.timed or bool(dumps), ticks)
+
+
+def _agreed(hangs: Sequence[Hang], told: Sequence[Hang]) -> list[Hang]:
+    """What the dumps say, with what the log adds: time-outs confirm the hang, and a rank that has entered nothing while
+    its watchdog is stuck too is held up in its own process."""
+    if not told:
+        return list(hangs)
+    stuck = {rank for hang in told if hang.cause == "python_stall" for rank in hang.ranks}
+    words = tuple(f"log: {hang.evidence[0]}" for hang in told[:3])
+    out = []
+    for hang in hangs:
+        held = hang.cause == "not_entered" and set(hang.ranks) <= stuck
+        cause, runner_up = ("python_stall", "not_entered") if held else (hang.cause, hang.runner_up)
+        sure = min(MOST_SURE, hang.confidence + AGREED)
+        out.append(replace(hang, cause=cause, runner_up=runner_up, confidence=sure, evidence=hang.evidence + words))
+    return out
+
+
+def _renamed(findings: Sequence[Finding], job: str) -> list[Finding]:
+    """RAS names jobs by communicators; beside dumps or logs of one job it is that one."""
+    return [replace(finding, subject=replace(finding.subject, job=job)) for finding in findings]

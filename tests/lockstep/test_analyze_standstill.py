@@ -150,3 +150,81 @@ def test_all_real_dumps_in_one_call_stay_apart() -> None:
     skipped = {Path(i["path"]).name: i["reasons"] for i in report["inputs"] if i["skipped"]}
     assert skipped["reject_me_reduce_opcode.pickle"] == {"unsafe": 1}
     assert skipped["truncated_nccl_trace_rank_0"] == {"truncated": 1}
+
+
+WATCHDOG = (
+    "[rank{rank}]:[E321 02:07:08.414640780 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600067 "
+    "milliseconds before timing out.\n"
+)
+
+
+def test_a_log_beside_the_dumps_makes_the_verdict_surer(tmp_path: Path) -> None:
+    folder = dumps(tmp_path / "job")
+    alone = answer(folder)["incidents"][0]
+    (folder / "train.log").write_text("".join(WATCHDOG.format(rank=rank) for rank in (0, 1, 2, 3, 5)))
+    (both,) = answer(folder)["incidents"]
+    assert [c["rank"] for c in both["culprits"]] == [4]
+    assert both["confidence"] > alone["confidence"]
+    assert any("log: ALLREDUCE number 8" in text for text in both["evidence"])
+
+
+def test_a_stuck_watchdog_beside_the_dumps_explains_the_rank(tmp_path: Path) -> None:
+    folder = dumps(tmp_path / "job")
+    (folder / "train.log").write_text(
+        "[rank4]:[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank 4] "
+        "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress\n"
+    )
+    (incident,) = answer(folder)["incidents"]
+    assert (incident["cause"], incident["runner_up"]) == ("python_stall", "not_entered")
+
+
+def test_a_log_alone_names_the_silent_rank_with_little_confidence(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("x\n" * 40_000 + "[rank3]: hello\n" + "".join(WATCHDOG.format(rank=r) for r in (0, 1, 2, 4, 5)))
+    report = answer(path)
+    (incident,) = report["incidents"]
+    assert [c["rank"] for c in incident["culprits"]] == [3]
+    assert incident["confidence"] < 0.8
+    assert incident["detected"]["ts"] is None
+    done = CliRunner().invoke(command, [str(path), "--events"])
+    first = json.loads(done.output.splitlines()[0])
+    assert (first["line"], first["event"], first["rank"], first["seq"]) == (40_002, "nccl_watchdog", 0, 8)
+
+
+def test_a_log_of_a_healthy_job_is_healthy_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(
+        "node-01:984:1257 [4] NCCL INFO comm 0x5 rank 3 nranks 4 cudaDev 4 nvmlDev 4 busId 9b000 commId 0x5a - Init "
+        "COMPLETE\n"
+    )
+    assert answer(path)["healthy"]
+
+
+@needs_real
+@pytest.mark.parametrize(("upto", "ranks"), [(1, set()), (2, set()), (3, {2}), (4, {2}), (5, {2})])
+def test_ras_says_rank_2_at_t2_and_not_before(upto: int, ranks: set[int]) -> None:
+    files = sorted((NCCL / "ras").glob("hang_rank2_t*.json"))[:upto]
+    report = answer(*files)
+    assert {c["rank"] for i in report["incidents"] for c in i["culprits"]} == ranks
+    if ranks:
+        (incident,) = report["incidents"]
+        assert incident["detected"]["ts"] == "2026-11-30T10:50:30.000Z"
+        assert incident["onset"]["ts"] == "2026-11-30T10:50:15.000Z"
+
+
+@needs_real
+def test_ras_of_every_real_file() -> None:
+    truth: dict[str, set[int | None]] = {
+        "ray_healthy_2.28.9.json": set(),
+        "ray_dead_rank_2.28.9_INVALID_JSON.json": {1},
+        "nvidia_docs_missing_rank_2.29.1.json": {1},
+        "text_issue1911_mismatch_2.26.2.txt": set(),
+        "text_issue1762_incomplete_garbage_2.27.3_excerpt.txt": {1},
+        "text_docs_excerpts.txt": {21},
+        "diagnostics_docs_2.31.txt": set(),
+        "monitor_text_docs.txt": {None},
+    }
+    for name, ranks in truth.items():
+        report = answer(NCCL / "ras" / name)
+        assert {c["rank"] for i in report["incidents"] for c in i["culprits"]} == ranks, name
