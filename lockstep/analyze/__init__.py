@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lockstep.analyze import flight_recorder, inspector, standstill, steps
+from lockstep.analyze import (
+    batch_times,
+    flight_recorder,
+    frames,
+    inspector,
+    job_log,
+    kernel_log,
+    pipeline_trace,
+    ras,
+    standstill,
+    steps,
+)
 from lockstep.analyze.files import expand
 from lockstep.analyze.judge import judge
 from lockstep.analyze.recognise import recognise
@@ -19,6 +30,12 @@ READERS: dict[str, Callable[[list[Input], Progress], Iterator[Run]]] = {
     "inspector": inspector.read,
     "steps": steps.read,
     "flight-recorder": standstill.read,
+    "ras": standstill.read,
+    "job-log": standstill.read,
+    "kernel-log": kernel_log.read,
+    "pipeline-trace": pipeline_trace.read,
+    "batch-times": batch_times.read,
+    "frames": frames.read,
 }
 """A kind of file and who reads all files of that kind together; kinds with one reader are read together too."""
 
@@ -26,6 +43,12 @@ DECODERS: dict[str, Callable[[Input], Iterator[Mapping[str, Any]]]] = {
     "inspector": inspector.decoded,
     "steps": steps.decoded,
     "flight-recorder": flight_recorder.decoded,
+    "ras": ras.decoded,
+    "job-log": job_log.decoded,
+    "kernel-log": kernel_log.decoded,
+    "pipeline-trace": pipeline_trace.decoded,
+    "batch-times": batch_times.decoded,
+    "frames": frames.decoded,
 }
 """A kind of file and who gives the decoded records of one file: plain values by name, in text `line` (from 1)."""
 

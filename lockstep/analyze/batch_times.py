@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from detectors.batch_times import BatchTimeDetector
 from lockstep.analyze import table
-from lockstep.analyze.judge import CLUSTER
-from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
+from lockstep.analyze.recording import CLUSTER, TICK_MS, Input, Progress, Run
 from schemas.finding import Finding
 
 COLUMNS = frozenset(("worker", "time", "batch_time_norm", "batch_time"))

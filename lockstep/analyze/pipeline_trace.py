@@ -17,8 +17,7 @@ from detectors.pipeline import PipelineDetector
 from detectors.pipeline_grid import GARBAGE, PipelineOps
 from detectors.pipeline_replay import BACKWARD, FORWARD
 from lockstep.analyze import table
-from lockstep.analyze.judge import CLUSTER
-from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
+from lockstep.analyze.recording import CLUSTER, TICK_MS, Input, Progress, Run
 from schemas.finding import Finding
 
 COLUMNS = frozenset(("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration"))

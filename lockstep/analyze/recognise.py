@@ -8,20 +8,29 @@ from typing import Any
 
 import msgspec
 
-from collectors import flight_recorder
-from lockstep.analyze.files import head
+from collectors import flight_recorder, log_kind, nccl_log, ras
+from lockstep.analyze.files import head, tail
+from lockstep.replay.recording import is_recording
 
 PARQUET = b"PAR1"
 
-STEP_COLUMNS = {"step", "rank"}
-"""A table with these and at least one of STEP_TIMES is step times."""
-
 STEP_TIMES = {"step_us", "data_us", "compute_us", "comm_us", "wait_us"}
+
+TABLES: dict[str, Callable[[set[str]], bool]] = {
+    "pipeline-trace": {"dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration"}.issubset,
+    "steps": lambda columns: columns >= {"step", "rank"} and bool(columns & STEP_TIMES),
+    "batch-times": lambda columns: columns >= {"worker", "time"} and bool(columns & {"batch_time_norm", "batch_time"}),
+}
+"""Kinds of tables (CSV, JSON lines, Parquet) by their columns."""
 
 INSPECTOR_KEYS = {"coll_perf", "p2p_perf", "dump_stats", "proxy_trace"}
 
 LOOKS: dict[str, Callable[[bytes], bool]] = {
+    "frames": is_recording,
     "flight-recorder": flight_recorder.looks_like,
+    "ras": ras.looks_like,
+    "kernel-log": log_kind.looks_like,
+    "job-log": nccl_log.looks_like,
 }
 """Kinds whose parser knows a file by its beginning."""
 
@@ -30,7 +39,7 @@ def recognise(path: Path) -> str | None:
     """The kind of the file (a key of `lockstep.analyze.READERS`), or None. Raises UserError where it cannot be read."""
     start = head(path)
     if start.startswith(PARQUET):
-        return "steps" if _is_steps(parquet_columns(path)) else None
+        return _table(parquet_columns(path))
     for kind, looks in LOOKS.items():
         if looks(start):
             return kind
@@ -40,10 +49,10 @@ def recognise(path: Path) -> str | None:
             continue
         if INSPECTOR_KEYS & row.keys():
             return "inspector"
-        if _is_steps(set(row)):
-            return "steps"
-        return None
-    return "steps" if _is_steps(csv_columns(start)) else None
+        return _table(set(row))
+    if table := _table(csv_columns(start)):
+        return table
+    return "job-log" if nccl_log.looks_like(tail(path)) else None
 
 
 def json_object(line: bytes) -> dict[str, Any] | None:
@@ -74,5 +83,5 @@ def parquet_columns(path: Path) -> set[str]:
     return set(open_parquet(path).schema_arrow.names)
 
 
-def _is_steps(columns: set[str]) -> bool:
-    return columns >= STEP_COLUMNS and bool(columns & STEP_TIMES)
+def _table(columns: set[str]) -> str | None:
+    return next((kind for kind, has in TABLES.items() if has(columns)), None)

@@ -8,9 +8,13 @@ import msgspec
 from detectors.job import JobRecord
 from schemas.event import Event
 from schemas.finding import Finding
+from schemas.inventory import Inventory
 
 Progress = Callable[[str, int], None]
 """Told from time to time: what is being read, and how many records so far."""
+
+CLUSTER = "local"
+"""The cluster of files that name none."""
 
 TICK_MS = 1000
 """As live: frames once a second."""
@@ -39,10 +43,12 @@ class Run(msgspec.Struct):
     """One run of one job. `timed` says whether the ticks are moments, or only counted from the run's start.
 
     `ticks` are (tick in milliseconds, the records of that tick), in order; they can be gone through once. Events and
-    findings in them (of a snapshot, which needs no detector that learns) go straight to the incidents.
+    findings in them (of a snapshot, which needs no detector that learns, or of a detector that the reader fed) go
+    straight to the incidents, and so does inventory, which says where things are.
     """
 
     run: int | None
     job: str
     timed: bool
-    ticks: Iterable[tuple[int, Sequence[JobRecord | Event | Finding]]]
+    ticks: Iterable[tuple[int, Sequence[JobRecord | Event | Finding | Inventory]]]
+    cluster: str = CLUSTER

@@ -39,3 +39,12 @@ def read_recording(path: Path) -> Iterator[Record]:
             except WireError as error:
                 raise UserError(f"{path}: record at byte {position} cannot be read: {error}") from None
             position += _LENGTH.size + length
+
+
+def is_recording(start: bytes) -> bool:
+    """Whether a file that begins so is a recording: a length, then a MessagePack map whose first key is `type`."""
+    if len(start) < 12:
+        return False
+    (length,) = _LENGTH.unpack(start[:4])
+    body = start[5:] if 0x80 <= start[4] <= 0x8F else start[7:] if start[4] == 0xDE else b""
+    return 0 < length <= LONGEST and body.startswith(b"\xa4type")
