@@ -52,6 +52,17 @@ class AgentCore:
         self._failing: dict[str, str] = {}
         self._said_nothing: set[str] = set()
         self._repeats = Repeats(now=clock.monotonic)
+        self._said: list[Event] = []
+        self.stretch = 1
+        """By how much every collector's interval is longer than set."""
+
+    def say(self, draft: Event) -> None:
+        """An event about the agent itself; it goes with the next tick."""
+        self._said.append(draft)
+
+    def gpu_of(self, work: tuple[str, int | None]) -> str:
+        """The UUID of the GPU that (job, rank) uses; "" where none is known to."""
+        return next((gpu.uuid for gpu in self.gpus if (gpu.job, gpu.rank) == work), "")
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -67,6 +78,8 @@ class AgentCore:
         drafts: list[NodeRecord] = []
         if not self._seq:
             drafts.append(event("agent_started", text="the node's agent started"))
+        drafts += self._said
+        self._said.clear()
         readings: list[Reading] = []
         for collector in self._collectors:
             if self._due(collector, tick_ms):
@@ -91,7 +104,7 @@ class AgentCore:
 
     def _due(self, collector: Collector, tick_ms: int) -> bool:
         """Once in each interval of wall-clock time, whichever way the clock steps."""
-        period = tick_ms // max(1, round(1000 * collector.interval_s))
+        period = tick_ms // max(1, round(1000 * self.stretch * collector.interval_s))
         if self._period.get(collector.name) == period:
             return False
         self._period[collector.name] = period

@@ -9,20 +9,23 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 
 from collectors import COLLECTORS
 from collectors.agent import AgentCore, Identity
-from collectors.base import Collector
+from collectors.backoff import Backoff
+from collectors.base import Collector, event
 from collectors.delivery import Delivery, Sender
 from collectors.node import Node
 from collectors.pace import ticks
 from collectors.settings import AgentSettings, Machine
 from collectors.spool import Spool, next_run_id
-from runtime.clock import SystemClock
+from runtime.clock import Clock, SystemClock
 from runtime.errors import UserError
 from runtime.files import Lock
 from runtime.health import Counters, HealthReporter, serve_metrics
+from runtime.notify import Manager
 
 __all__ = ["AgentSettings", "Machine", "run", "serve"]
 
@@ -31,18 +34,22 @@ logger = logging.getLogger(__name__)
 HEALTH_TICKS = 10
 """Ticks from one health record to the next."""
 
+ONCE_TICKS = 4
+"""Enough for rates, which need two readings, and for the sampler process to start; and for the jobs' turn."""
+
 CLOSE_S = 5.0
 MIB = 1 << 20
 
 
-def run(settings: AgentSettings, stop: threading.Event) -> None:
-    """The agent of this machine until `stop`. UserError where a setting, or the spool's folder, cannot be used."""
+def run(settings: AgentSettings, stop: threading.Event, once: bool = False) -> None:
+    """The agent of this machine until `stop`, or `once` for a few ticks. UserError where a setting, or the spool's
+    folder, cannot be used."""
     from runtime.kafka import Producer
 
     def connect(client_id: str, counters: Counters) -> Sender:
         return Producer(settings, client_id, counters)
 
-    serve(settings, stop, Machine(), os.environ, connect)
+    serve(settings, stop, Machine(), os.environ, connect, once)
 
 
 def serve(
@@ -51,36 +58,52 @@ def serve(
     machine: Machine,
     environment: Mapping[str, str],
     connect: Callable[[str, Counters], Sender],
+    once: bool = False,
 ) -> None:
-    """`run` with its seams open: the machine's sources, the environment, and who sends (by client id)."""
-    counters, clock = Counters(), _StoppedClock(stop)
-    name = settings.node or socket.gethostname()
-    identity = Identity(cluster=settings.cluster, node=name, rack=settings.rack, tray=settings.tray)
-    node = Node(identity, settings, machine, clock, counters, environment)
-    collectors = chosen(node)
+    """`run` with its seams open: the machine's sources, the environment, and who sends (by client id). `once` ends
+    after a few ticks."""
+    counters, clock = Counters(), StoppedClock(stop)
+    node, collectors = assembled(settings, machine, environment, clock, counters)
+    identity, name = node.identity, node.identity.node
+    manager, backoff = Manager(environment), Backoff(machine.proc / "self/schedstat")
     with hold(node.state):
         run_id = next_run_id(node.state, clock.now_ms())
         core = AgentCore(identity, collectors, run_id, clock, counters)
-        node.gpu_of = lambda work: next((gpu.uuid for gpu in core.gpus if (gpu.job, gpu.rank) == work), "")
+        node.gpu_of = core.gpu_of
         spool = Spool(node.state, round(settings.spool_mib * MIB), counters)
         stop_metrics = _metrics(settings, counters)
         delivery = Delivery(spool, counters, clock, connect(f"agent-{name}", counters))
         health = HealthReporter(settings.cluster, "agent", name, run_id, counters, clock)
         logger.info("node=%s cluster=%s run_id=%d collectors=%s", name, settings.cluster, run_id, _names(collectors))
-        count = 0
+        count, missed = 0, _Missed(counters)
+        moments = ticks(clock, settings.interval_s, stop.is_set, missed)
         try:
-            for tick_ms in ticks(clock, settings.interval_s, stop.is_set, lambda n: counters.add("ticks_missed", n)):
+            for tick_ms in islice(moments, ONCE_TICKS if once else None):
+                if backoff.tick(settings.interval_s, missed.take()):
+                    _backed_off(core, backoff.stretch, counters)
                 delivery.accept(core.tick(tick_ms))
+                manager.alive(f"{count} ticks, {counters.gauges().get('spool_waiting', 0):g} records wait")
                 count += 1
                 counters.gauge("lag_s", (clock.now_ms() - tick_ms) / 1000)
                 if count % HEALTH_TICKS == 0:
                     delivery.accept([health.record()])
                 delivery.pump()
         finally:
+            manager.tell("STOPPING=1")
             delivery.accept([health.record("stopped")])
             delivery.close(CLOSE_S)
             node.close()
             stop_metrics()
+
+
+def assembled(
+    settings: AgentSettings, machine: Machine, environment: Mapping[str, str], clock: Clock, counters: Counters
+) -> tuple[Node, list[Collector]]:
+    """The node and what it collects."""
+    name = settings.node or socket.gethostname()
+    identity = Identity(cluster=settings.cluster, node=name, rack=settings.rack, tray=settings.tray)
+    node = Node(identity, settings, machine, clock, counters, environment)
+    return node, chosen(node)
 
 
 def chosen(node: Node) -> list[Collector]:
@@ -102,7 +125,7 @@ def hold(folder: Path) -> Lock:
         raise UserError(f"spool folder {folder}: {error.strerror}; choose another by --spool-dir") from None
 
 
-class _StoppedClock(SystemClock):
+class StoppedClock(SystemClock):
     """The machine's clock, whose sleep ends when the agent is to stop."""
 
     def __init__(self, stop: threading.Event) -> None:
@@ -110,6 +133,35 @@ class _StoppedClock(SystemClock):
 
     def sleep(self, seconds: float) -> None:
         self._stop.wait(max(0.0, seconds))
+
+
+class _Missed:
+    """How many ticks were left out, in all (counted) and since it was last asked."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters, self._count = counters, 0
+
+    def __call__(self, count: int) -> None:
+        self._counters.add("ticks_missed", count)
+        self._count += count
+
+    def take(self) -> int:
+        count, self._count = self._count, 0
+        return count
+
+
+def _backed_off(core: AgentCore, stretch: int, counters: Counters) -> None:
+    """Collect less often, or as often as set again; say so in the log and as an event, once a change."""
+    more = stretch > core.stretch
+    core.stretch = stretch
+    counters.gauge("backoff_stretch", stretch)
+    text = (
+        f"no CPU to spare on this node: collecting every {stretch} intervals"
+        if more
+        else (f"CPU to spare again: collecting every {stretch} intervals" if stretch > 1 else "collecting as set again")
+    )
+    logger.log(logging.WARNING if more else logging.INFO, "%s", text)
+    core.say(event("agent_starved" if more else "agent_recovered", text=text, detail={"stretch": str(stretch)}))
 
 
 def _metrics(settings: AgentSettings, counters: Counters) -> Callable[[], None]:

@@ -1,23 +1,17 @@
 """`lockstep topics`: create them, and look at what is on them."""
 
 import json
-import os
 import sys
-from datetime import UTC, datetime
 
 import click
 
 from lockstep.options import Number, say, settings, settings_options
 from lockstep.replay.recording import frame
+from lockstep.show import shown as show
 from runtime.errors import UserError
 from runtime.kafka import Consumer, create_topics, wait_for_broker
 from runtime.settings import Connection
 from schemas.codec import WireError, decode
-from schemas.finding import Finding
-from schemas.frame import NodeFrame, RackFrame
-from schemas.incident import Incident
-from schemas.readable import readable
-from schemas.record import Record
 from schemas.topics import TOPICS
 from streams.topics import changelog_topics
 
@@ -81,7 +75,7 @@ def tail(
                 except WireError as error:
                     _complain(f"{topic}/{message.partition}@{message.offset}", error, form)
                     continue
-                click.echo(json.dumps(readable(record)) if form == "json" else _line(record))
+                click.echo(show(record, form))
             sys.stdout.flush()
     finally:
         consumer.close()
@@ -92,28 +86,3 @@ def _complain(origin: str, error: WireError, form: str) -> None:
         click.echo(json.dumps({"type": None, "origin": origin, "reason": error.reason, "detail": error.detail}))
     else:
         click.echo(f"{origin}  cannot be decoded: {error}")
-
-
-def _line(record: Record) -> str:
-    when = datetime.fromtimestamp(record.ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    return f"{when}  {record.key}  {_gist(record)}"
-
-
-def _gist(record: Record) -> str:
-    if isinstance(record, NodeFrame | RackFrame):
-        lines = [f"run {record.run_id} seq {record.seq}"]
-        for section, matrix in record.sections.items():
-            for row, numbers in readable(matrix).items():
-                known = ", ".join(f"{name} {number:g}" for name, number in numbers.items() if number is not None)
-                lines.append(f"    {section} {row}: {known}")
-        if record.missing:
-            lines.append("    missing: " + ", ".join(f"{reason} {n}" for reason, n in record.missing.items()))
-        return os.linesep.join(lines)
-    if isinstance(record, Finding):
-        return f"{record.id} {record.state} {record.kind}/{record.cause} {record.subject.label()}: {record.summary}"
-    if isinstance(record, Incident):
-        return f"{record.id} r{record.revision} {record.state} {record.kind}/{record.cause}: {record.summary}"
-    plain = readable(record)
-    for repeated in ("type", "cluster", "ts_ms", "v"):
-        plain.pop(repeated, None)
-    return json.dumps({name: value for name, value in plain.items() if value not in (None, "", [], {})})

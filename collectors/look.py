@@ -1,0 +1,57 @@
+"""The agent for a person who looks: the same collectors and records, shown instead of sent.
+
+Nothing is kept or taken from an agent that runs beside: no spool, no run number, no place in the kernel log.
+"""
+
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from itertools import islice
+
+from msgspec.structs import replace
+
+from collectors.agent import AgentCore
+from collectors.pace import ticks
+from collectors.service import ONCE_TICKS, StoppedClock, assembled
+from collectors.settings import AgentSettings, Machine
+from runtime.health import Counters
+from schemas.event import Event
+from schemas.frame import NodeFrame
+from schemas.record import NodeRecord
+
+
+def look(
+    settings: AgentSettings,
+    stop: threading.Event,
+    machine: Machine,
+    environment: Mapping[str, str],
+    show: Callable[[NodeRecord], None],
+    once: bool,
+) -> None:
+    """Show the records of every tick until `stop`; with `once` those of a few ticks, and only the last of the frames.
+
+    The socket for steps stays with the agent that has it.
+    """
+    counters, clock = Counters(), StoppedClock(stop)
+    with tempfile.TemporaryDirectory(prefix="lockstep-look-") as folder:
+        quiet = replace(settings, spool_dir=folder, steps_socket="")
+        node, collectors = assembled(quiet, machine, environment, clock, counters)
+        core = AgentCore(node.identity, collectors, clock.now_ms(), clock, counters)
+        node.gpu_of = core.gpu_of
+        last: list[NodeRecord] = []
+        try:
+            moments = ticks(clock, settings.interval_s, stop.is_set, lambda _: None)
+            for tick_ms in islice(moments, ONCE_TICKS if once else None):
+                records = core.tick(tick_ms)
+                last = [record for record in records if once and isinstance(record, NodeFrame)]
+                for record in records:
+                    if record not in last and not _is_start(record):
+                        show(record)
+            for record in last:
+                show(record)
+        finally:
+            node.close()
+
+
+def _is_start(record: NodeRecord) -> bool:
+    return isinstance(record, Event) and record.kind == "agent_started"
