@@ -80,6 +80,10 @@ class GpuCollector:
         """What the GPUs are, in the order of their rows."""
         return tuple(device.description for device in self._devices.values())
 
+    def handles(self) -> dict[str, tuple[nvml.Handle, Gpu]]:
+        """The GPUs that can be asked, by UUID."""
+        return {uuid: (d.handle, d.gpu) for uuid, d in self._devices.items() if d.handle is not None}
+
     def _look(self, now: float) -> None:
         """Open the driver and list its GPUs, now and then."""
         if now < self._look_at:

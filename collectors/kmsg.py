@@ -16,6 +16,7 @@ from collectors import cursor
 from collectors.base import Collector, CollectorError, LineSource, NoData, Reading, event
 from collectors.kernel_log import KernelEvent, KernelLines
 from collectors.node import Node
+from collectors.xid_merge import MergedCollector
 from runtime.clock import Clock
 from schemas.event import Event
 
@@ -166,7 +167,7 @@ class KernelLogCollector:
     def _draft(self, record: Record, found: KernelEvent, now_ms: int) -> Event:
         ago_ms = round(1000 * (self._clock.monotonic() - record.usec / 1e6))
         at_ms = min(now_ms, now_ms - ago_ms)
-        detail = found.detail
+        detail = found.detail | {"cause": found.cause, "action": found.action}
         if self._looked_ms is not None:
             at_ms = max(at_ms, min(self._looked_ms, now_ms))
         elif record.usec / 1e6 < self._started_s:
@@ -176,6 +177,7 @@ class KernelLogCollector:
             ts_ms=max(0, at_ms),
             severity=found.severity,
             code=found.code,
+            gpu=detail.pop("gpu", ""),
             pci=found.pci,
             boot_id=self._boot_id,
             kmsg_seq=record.seq,
@@ -219,7 +221,8 @@ def _folded(drafts: list[Event]) -> list[Event]:
 
 
 def on_node(node: Node) -> Collector:
-    """From /dev/kmsg, or from a file in its place."""
+    """From /dev/kmsg, or from a file in its place, with what the driver's library tells beside it."""
     path = node.machine.kmsg
     source = KmsgFile(path) if path.is_file() else KmsgDevice(path)
-    return KernelLogCollector(source, node.boot_id(), node.clock, node.state / "kernel_log")
+    kernel = KernelLogCollector(source, node.boot_id(), node.clock, node.state / "kernel_log")
+    return MergedCollector(kernel, node.sampled("xids", 1.0), node.clock)

@@ -197,3 +197,33 @@ def test_this_machines_own_log_can_be_read_where_it_may() -> None:
     except OSError as error:
         pytest.skip(f"{path}: {error.strerror}")
     assert all(parse_record(raw) is not None for _, raw in records)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_jumps_an_hour_either_way_loses_and_repeats_no_line(tmp_path: Path, hours: int) -> None:
+    rig = Rig(tmp_path)
+    assert len(rig.collect(xid(1, BOOTED - 1))) == 1
+    rig.clock.advance(1)
+    rig.clock.step(3600 * hours)
+    (after,) = rig.collect(xid(1, BOOTED - 1), xid(2, BOOTED + 0.5))
+    assert after.kmsg_seq == 2
+    assert 0 <= after.ts_ms <= rig.clock.now_ms()
+    rig.clock.advance(1)
+    (later,) = rig.collect(xid(3, BOOTED + 1.5))
+    assert abs(later.ts_ms - rig.clock.now_ms()) <= 1000
+
+
+def test_what_is_no_utf8_and_what_was_cut_short_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    found = rig.collect(
+        b"4,1,171199000000,-;NVRM: Xid (PCI:0000:04:00): 13, pid=1, name=\xff\xfe\\xff, Graphics Exception\n",
+        b"4,2,171199000000,-;NVRM: Xid (PCI:0000:04:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 15 (0x0215e5",
+        b"4,3,1711990000",
+        b"\xff\xff\xff;\n",
+    )
+    assert [(e.code, e.severity) for e in found] == [(13, "info"), (149, "critical")]
+
+
+def test_an_event_carries_cause_and_action(tmp_path: Path) -> None:
+    (found,) = Rig(tmp_path).collect(xid(1, BOOTED, code=48))
+    assert (found.detail["cause"], found.detail["action"]) == ("gpu_memory_error", "WORKFLOW_XID_48")
