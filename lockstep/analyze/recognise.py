@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from collectors import flight_recorder, log_kind, nccl_log, ras
+from collectors import flight_recorder, log_kind, nccl_log, nccl_tests, ras
 from lockstep.analyze.files import head, tail
 from lockstep.replay.recording import is_recording
 
@@ -29,6 +29,7 @@ LOOKS: dict[str, Callable[[bytes], bool]] = {
     "frames": is_recording,
     "flight-recorder": flight_recorder.looks_like,
     "ras": ras.looks_like,
+    "nccl-tests": nccl_tests.looks_like,
     "kernel-log": log_kind.looks_like,
     "job-log": nccl_log.looks_like,
 }

@@ -228,3 +228,26 @@ def test_ras_of_every_real_file() -> None:
     for name, ranks in truth.items():
         report = answer(NCCL / "ras" / name)
         assert {c["rank"] for i in report["incidents"] for c in i["culprits"]} == ranks, name
+
+
+@needs_real
+def test_nccl_tests_of_every_real_file() -> None:
+    for path in sorted((NCCL / "nccl_tests").iterdir()):
+        if "failure" in path.name or "truncated" in path.name:
+            with pytest.raises(UserError) as caught:
+                analyze([path])
+            assert "\n" not in str(caught.value)
+            continue
+        report = answer(path)
+        assert report["inputs"][0]["kind"] == "nccl-tests", path.name
+        ranks = {c["rank"] for i in report["incidents"] for c in i["culprits"]}
+        assert ranks == ({5} if "periter" in path.name else set()), path.name
+        assert any("not judged" in note for note in report["inputs"][0]["notes"]), path.name
+
+
+@needs_real
+def test_a_folder_of_everything_is_sorted_by_kind() -> None:
+    kinds = {Path(i["path"]).parent.name: i["kind"] for i in answer(NCCL)["inputs"]}
+    assert kinds["ras"] == "ras"
+    assert kinds["logs"] == "job-log"
+    assert kinds["nvrx_real_gpu_error_2nd"] in ("flight-recorder", "unknown")
