@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -9,21 +10,43 @@ from collectors import nvml
 from collectors.base import Collector
 from collectors.gpu import GpuCollector
 from collectors.jobs import JobsCollector
+from collectors.nvml_events import EventLibrary, NvmlEvents, tells_events
 from collectors.processes import Processes
 from runtime.clock import SystemClock
 from schemas.frame import Gpu
 
+if TYPE_CHECKING:
+    from collectors.dcgm import DcgmCollector
+
+DCGM_TIMEOUT_S = 0.5
+"""An exporter answers from memory; what is slower than half a tick comes too late for it."""
+
 
 def collectors(argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]:
-    """GPU and jobs collectors on the installed driver; `argument` is JSON with `proc`, `cluster` and `job_mapping`."""
-    return over(nvml.load(), argument, known)
+    """GPU and jobs collectors on the installed driver, or on a dcgm-exporter where `argument` names one.
+
+    `argument` is JSON with `proc`, `cluster`, `job_mapping` and `dcgm_url`.
+    """
+    url = msgspec.json.decode(argument, type=dict[str, str]).get("dcgm_url")
+    if not url:
+        return over(nvml.load(), argument, known)
+    # Imported only here: the sampler process counts against the agent's memory.
+    from collectors.dcgm import DcgmCollector
+    from collectors.http_text import fetcher
+
+    return _both(DcgmCollector(fetcher(url, "dcgm-exporter", DCGM_TIMEOUT_S), SystemClock()), argument)
 
 
 def over(library: nvml.NvmlLibrary, argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]:
     """The same on any library: the jobs collector asks through the GPU collector's handles."""
-    told = msgspec.json.decode(argument, type=dict[str, str])
     gpus = GpuCollector(library, SystemClock(), known)
     gpus.open()
+    xids = {"xids": NvmlEvents(cast(EventLibrary, library), gpus.handles)} if tells_events(library) else {}
+    return {**_both(gpus, argument), **xids}
+
+
+def _both(gpus: "GpuCollector | DcgmCollector", argument: str) -> Mapping[str, Collector]:
+    told = msgspec.json.decode(argument, type=dict[str, str])
     cluster, mapping = told["cluster"], told.get("job_mapping")
     processes = Processes(Path(told["proc"]), cluster)
     return {"gpu": gpus, "jobs": JobsCollector(gpus, processes, cluster, Path(mapping) if mapping else None)}

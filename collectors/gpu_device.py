@@ -29,6 +29,7 @@ from collectors.gpu_fields import (
 from collectors.mig import Instance, instances
 from collectors.nvlink import MINUTE_LINKS, TEN_SECOND_LINKS, LinkReader
 from collectors.nvlink_fabric import FabricWatch
+from collectors.plausible import drop_impossible
 from collectors.rates import Rates, Value
 from schemas.event import Event, Severity
 from schemas.frame import Gpu
@@ -43,10 +44,6 @@ FABRIC = ("fabric_state", "fabric_fault")
 
 UNREADABLE_AFTER = 3
 """Unknown errors in a row that make a GPU's telemetry degraded: one may be a busy driver."""
-
-LIMIT_FACTOR = 1.5
-"""An average power further above the limit is a counter that jumped: GPUs exceed their limit by some per cent, and
-for milliseconds."""
 
 RESET_COUNTERS = 2
 """One counter that falls is that counter's; several in one tick, energy among them, are a reset of the GPU."""
@@ -209,10 +206,8 @@ class Device:
 
     def _conditioned(self, row: Row) -> list[Event]:
         """Take out what cannot be, and tell a reset by the counters that began anew."""
-        average, limit = row["power_average_w"], row["power_limit_w"]
-        if isinstance(average, float) and isinstance(limit, float) and average > LIMIT_FACTOR * limit:
-            row["power_average_w"] = "out_of_range"
-        if average != "counter_fell" or list(row.values()).count("counter_fell") < RESET_COUNTERS:
+        drop_impossible(row)
+        if row["power_average_w"] != "counter_fell" or list(row.values()).count("counter_fell") < RESET_COUNTERS:
             return []
         text = "the GPU's counters began anew: it was reset, or its driver loaded again"
         return [event("gpu_reset", gpu=self.gpu.uuid, pci=self.gpu.pci, text=text)]

@@ -34,6 +34,7 @@ class Node:
         self.processes = Processes(machine.proc, identity.cluster)
         self.gpu_of: Callable[[Work], str] = lambda _: ""
         told = {"proc": str(machine.proc), "cluster": identity.cluster, "job_mapping": settings.job_mapping_dir}
+        told |= {"dcgm_url": settings.dcgm_url}
         argument = msgspec.json.encode(told).decode()
         self._sampler = Sampler(machine.driver, argument, clock, counters, environment)
 

@@ -26,6 +26,10 @@ class AgentSettings(Connection, frozen=True, kw_only=True):
     job_mapping_dir: Annotated[
         str, Meta(description="Folder where Slurm's prolog notes each GPU's job (DCGM_HPC_JOB_MAPPING_DIR)")
     ] = ""
+    dcgm_url: Annotated[
+        str,
+        Meta(pattern=r"^$|^https?://", description="Read GPUs from this dcgm-exporter (http://localhost:9400/metrics)"),
+    ] = ""
     bmc_targets: Annotated[
         str, Meta(description="File of the management controllers it polls (the rack role): docs/collectors/cooling.md")
     ] = ""

@@ -34,12 +34,12 @@ FEC_BINS = 16
 """Codewords by how many symbols had to be corrected: 0 to 15."""
 
 METRICS: tuple[Metric, ...] = (
-    # GPU: power and heat
-    Metric("gpu", "power_w", "gauge", 0, 5000, "NVML field 186 (power now, scope GPU)"),
-    Metric("gpu", "power_average_w", "gauge", 0, 5000, "NVML field 83 (energy), difference over the tick"),
+    # GPU: power and heat; a dead sensor reads 0, a living GPU never does
+    Metric("gpu", "power_w", "gauge", 1, 5000, "NVML field 186 (power now, scope GPU)"),
+    Metric("gpu", "power_average_w", "gauge", 1, 5000, "NVML field 83 (energy), difference over the tick"),
     Metric("gpu", "power_limit_w", "gauge", 0, 5000, "NVML field 190 (the limit in force)"),
-    Metric("gpu", "temperature_c", "gauge", -20, 150, "nvmlDeviceGetTemperatureV"),
-    Metric("gpu", "memory_temperature_c", "gauge", -20, 150, "NVML field 82", "cards with HBM"),
+    Metric("gpu", "temperature_c", "gauge", 1, 150, "nvmlDeviceGetTemperatureV"),
+    Metric("gpu", "memory_temperature_c", "gauge", 1, 150, "NVML field 82", "cards with HBM"),
     Metric("gpu", "thermal_margin_c", "gauge", -50, 150, "nvmlDeviceGetMarginTemperature", "driver 570 and later"),
     # GPU: clocks, and what holds them down
     Metric("gpu", "sm_clock_mhz", "gauge", 0, 10000, "nvmlDeviceGetClockInfo(SM)"),

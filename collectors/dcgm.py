@@ -1,0 +1,191 @@
+"""GPUs and NVLinks as a dcgm-exporter tells them, where nobody wants a second reader of the driver.
+
+The exporter answers with its last reading, however old, and without a time: a scrape that is the same to the byte has
+nothing new, and one that stays the same is an exporter that has stopped. Run it with an interval of one second
+(`--collect-interval 1000`): detection needs what happens within a step.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+from collectors.base import CollectorError, Reading, add_missing, event
+from collectors.dcgm_fields import GPU_FIELDS, LINK_FIELDS, DcgmField, link_of, scale_of
+from collectors.nvlink import FLOOR_LOG10
+from collectors.pci import pci_address
+from collectors.plausible import drop_impossible
+from collectors.printed import printed
+from collectors.prometheus_text import Sample, Scrape, parse
+from collectors.rates import Rates, Value
+from collectors.table import table
+from collectors.xid import parse as parse_xid
+from runtime.clock import Clock
+from schemas.event import Event, Severity
+from schemas.frame import Gpu
+from schemas.inventory import GpuDescription
+from schemas.metrics import names
+
+STALE_S = 150.0
+"""Five of the exporter's default intervals without one changed digit: power and temperature never stand that still."""
+
+OF_AN_INSTANCE = ("memory_used_mib", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
+"""What belongs to a MIG instance; the rest of its lines repeats the whole GPU's."""
+
+NOT_OF_A_PARENT = ("gpu_utilization_pct", "memory_utilization_pct")
+
+XID = "DCGM_FI_DEV_XID_ERRORS"
+
+Row = dict[str, Value]
+
+
+class DcgmCollector:
+    """Fills `gpu` and `nvlink` like the collector of the driver. `fetch` gives a scrape, or raises CollectorError."""
+
+    name = "gpu"
+    interval_s = 1.0
+
+    def __init__(self, fetch: Callable[[], str], clock: Clock) -> None:
+        self._fetch, self._clock = fetch, clock
+        self._rates = Rates()
+        self._last = ""
+        self._new_at_s = clock.monotonic()
+        self._known: dict[str, GpuDescription] = {}
+        self._gpus: tuple[Gpu, ...] = ()
+        self._xids: dict[str, int] = {}
+        self.driver = ""
+
+    def open(self) -> None:
+        """Nothing to open: each scrape stands alone."""
+
+    def collect(self, tick_ms: int) -> Reading:
+        """One scrape; missing{not_new} where the exporter has not read anew since the last one."""
+        text, now = self._fetch(), self._clock.monotonic()
+        if text == self._last:
+            nothing = Reading(gpus=self._gpus, missing={"not_new": max(1, len(self._gpus))})
+            if now - self._new_at_s > STALE_S:
+                words = f"dcgm-exporter repeats the same readings for {now - self._new_at_s:.0f} s"
+                raise CollectorError("stalled", words, "collector_stalled", nothing)
+            return nothing
+        scrape = parse(text)
+        rows, links = self._rows(scrape, now)
+        if not rows:
+            raise CollectorError("no_metrics", "dcgm-exporter answers without one field of a GPU")
+        self._last, self._new_at_s = text, now
+        return self._reading(scrape, rows, links)
+
+    def processes(self) -> Mapping[str, tuple[int, ...]]:
+        """The exporter does not tell."""
+        return {}
+
+    def descriptions(self) -> tuple[GpuDescription, ...]:
+        return tuple(self._known.values())
+
+    def _rows(self, scrape: Scrape, now: float) -> tuple[dict[Gpu, Row], dict[str, Row]]:
+        """Rows by GPU (MIG instances by their GPU's UUID and instance id, as the exporter names them) and by link."""
+        told: dict[tuple[Gpu, str, str], list[Sample]] = {}
+        for sample in scrape.samples:
+            if (uuid := sample.labels.get("UUID") or sample.labels.get("uuid", "")) and sample.name.startswith("DCGM_"):
+                whole = self._gpu(uuid, sample.labels)
+                name, link = link_of(sample.name, dict(sample.labels))
+                field = LINK_FIELDS.get(name) if link else GPU_FIELDS.get(name)
+                if field is None:
+                    continue
+                part = sample.labels.get("GPU_I_ID", "")
+                gpu = whole
+                if part and field.column in OF_AN_INSTANCE:
+                    gpu = Gpu(uuid=f"{uuid}/gi{part}", pci=whole.pci, slot=whole.slot, parent=uuid)
+                elif part and field.column in NOT_OF_A_PARENT:
+                    continue
+                told.setdefault((gpu, link, field.column), []).append(sample._replace(name=name))
+        rows: dict[Gpu, Row] = {}
+        links: dict[str, Row] = {}
+        for (gpu, link, column), samples in told.items():
+            row = links.setdefault(f"{gpu.uuid}/{link}", {}) if link else rows.setdefault(gpu, {})
+            row[column] = self._value((gpu.uuid, link, column), samples, bool(link), scrape.help, now)
+        return rows, links
+
+    def _value(
+        self, key: tuple[str, str, str], samples: list[Sample], of_link: bool, said: Mapping[str, str], now: float
+    ) -> Value:
+        """One column of one row, from the field that is preferred, or from all that add up to it."""
+        fields = LINK_FIELDS if of_link else GPU_FIELDS
+        by_name = {sample.name: sample for sample in samples}
+        used = [name for name in fields if name in by_name]
+        field = fields[used[0]]
+        used = used if field.add else used[:1]
+        values = [printed(by_name[name].value) for name in used]
+        if (reason := next((value for value in values if isinstance(value, str)), None)) is not None:
+            return reason
+        total = math.fsum(float(value) for value in values)
+        if field.rate:
+            counts = [_count(by_name[name].value) for name in used]
+            rate = self._rates.rate(key, counts, now, tuple(used))
+            return rate if isinstance(rate, str) else rate * scale_of(field, said.get(used[0], ""))
+        return _shaped(field, total)
+
+    def _reading(self, scrape: Scrape, rows: dict[Gpu, Row], links: dict[str, Row]) -> Reading:
+        for gpu in self._gpus:
+            rows.setdefault(gpu, dict.fromkeys(names("gpu"), "not_exported"))
+        rows = dict(sorted(rows.items(), key=lambda item: (item[0].slot, item[0].uuid)))
+        self._gpus = tuple(rows)
+        for row in rows.values():
+            drop_impossible(row)
+        fast = names("gpu", every_s=1)
+        slow = [name for name in names("gpu") if name not in fast and any(name in row for row in rows.values())]
+        columns = (*fast, *slow)
+        filled = [{name: row.get(name, "not_exported") for name in columns} for row in rows.values()]
+        matrix, missing = table("gpu", [gpu.uuid for gpu in rows], columns, filled)
+        sections = {"gpu": matrix}
+        if links:
+            had = tuple(name for name in names("nvlink") if any(name in row for row in links.values()))
+            each = [{name: row.get(name, "not_exported") for name in had} for row in links.values()]
+            sections["nvlink"], without = table("nvlink", list(links), had, each)
+            missing = add_missing([missing, without])
+        if scrape.unread:
+            missing = add_missing([missing, {"unreadable": scrape.unread}])
+        return Reading(sections, self._gpus, missing, tuple(self._new_xids(scrape)))
+
+    def _new_xids(self, scrape: Scrape) -> list[Event]:
+        """The gauge keeps the last XID for ever: only a change is news, and what it held at first is old."""
+        drafts: list[Event] = []
+        for sample in scrape.samples:
+            value = printed(sample.value)
+            uuid = sample.labels.get("UUID", "")
+            if sample.name != XID or isinstance(value, str) or not uuid:
+                continue
+            code, before = int(value), self._xids.get(uuid)
+            self._xids[uuid] = code
+            if before is not None and code != before and code > 0:
+                drafts.append(_xid(code, uuid, self._known[uuid].pci))
+        return drafts
+
+    def _gpu(self, uuid: str, labels: Mapping[str, str]) -> Gpu:
+        self.driver = labels.get("DCGM_FI_DRIVER_VERSION", self.driver)
+        known = self._known.get(uuid)
+        pci = pci_address(labels.get("pci_bus_id", "")) or (known.pci if known else "")
+        slot = int(labels["gpu"]) if labels.get("gpu", "").isdecimal() else known.slot if known else 0
+        if known is None or (known.pci, known.slot) != (pci, slot):
+            name = labels.get("modelName", "") or (known.name if known else "")
+            self._known[uuid] = GpuDescription(
+                uuid=uuid, pci=pci, slot=slot, name=name, serial=labels.get("DCGM_FI_DEV_SERIAL", "")
+            )
+        return Gpu(uuid=uuid, pci=pci, slot=slot)
+
+
+def _xid(code: int, uuid: str, pci: str) -> Event:
+    """The code alone, as severe as a kernel line without words is."""
+    known = parse_xid(f"NVRM: Xid (PCI:{pci.rpartition('.')[0] or '0000:00:00'}): {code}")
+    severity: Severity = known.severity if known is not None else "warning"
+    text = f"XID {code}, told by dcgm-exporter, which keeps only the last one"
+    return event("xid", severity=severity, code=code, gpu=uuid, pci=pci, text=text, detail={"source": "dcgm"})
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isdecimal() else round(float(text))
+
+
+def _shaped(field: DcgmField, value: float) -> Value:
+    if field.column.endswith("_log10"):
+        return max(FLOOR_LOG10, math.log10(value)) if value > 0 else FLOOR_LOG10
+    if field.column.endswith("_ratio") and 1.0 < value <= 1.01:  # the counters' rounding
+        return 1.0
+    return value * field.scale
