@@ -17,12 +17,12 @@ from collectors.printed import printed
 from collectors.prometheus_text import Sample, Scrape, parse
 from collectors.rates import Rates, Value
 from collectors.table import table
-from collectors.xid import parse as parse_xid
 from runtime.clock import Clock
-from schemas.event import Event, Severity
+from schemas.event import Event
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription
 from schemas.metrics import names
+from schemas.xid import xid
 
 STALE_S = 150.0
 """Five of the exporter's default intervals without one changed digit: power and temperature never stand that still."""
@@ -38,7 +38,10 @@ Row = dict[str, Value]
 
 
 class DcgmCollector:
-    """Fills `gpu` and `nvlink` like the collector of the driver. `fetch` gives a scrape, or raises CollectorError."""
+    """Fills `gpu` and `nvlink` like the collector of the driver. `fetch` gives a scrape, or raises CollectorError.
+
+    `xids` are those of the last scrapes, until somebody takes them (DcgmXids).
+    """
 
     name = "gpu"
     interval_s = 1.0
@@ -50,7 +53,8 @@ class DcgmCollector:
         self._new_at_s = clock.monotonic()
         self._known: dict[str, GpuDescription] = {}
         self._gpus: tuple[Gpu, ...] = ()
-        self._xids: dict[str, int] = {}
+        self._xid_of: dict[str, int] = {}
+        self.xids: list[Event] = []
         self.driver = ""
 
     def open(self) -> None:
@@ -142,21 +146,20 @@ class DcgmCollector:
             missing = add_missing([missing, without])
         if scrape.unread:
             missing = add_missing([missing, {"unreadable": scrape.unread}])
-        return Reading(sections, self._gpus, missing, tuple(self._new_xids(scrape)))
+        self._note_xids(scrape)
+        return Reading(sections, self._gpus, missing)
 
-    def _new_xids(self, scrape: Scrape) -> list[Event]:
+    def _note_xids(self, scrape: Scrape) -> None:
         """The gauge keeps the last XID for ever: only a change is news, and what it held at first is old."""
-        drafts: list[Event] = []
         for sample in scrape.samples:
             value = printed(sample.value)
             uuid = sample.labels.get("UUID", "")
-            if sample.name != XID or isinstance(value, str) or not uuid:
+            if sample.name != XID or isinstance(value, str) or uuid not in self._known:
                 continue
-            code, before = int(value), self._xids.get(uuid)
-            self._xids[uuid] = code
+            code, before = int(value), self._xid_of.get(uuid)
+            self._xid_of[uuid] = code
             if before is not None and code != before and code > 0:
-                drafts.append(_xid(code, uuid, self._known[uuid].pci))
-        return drafts
+                self.xids.append(_xid(code, self._known[uuid]))
 
     def _gpu(self, uuid: str, labels: Mapping[str, str]) -> Gpu:
         self.driver = labels.get("DCGM_FI_DRIVER_VERSION", self.driver)
@@ -171,12 +174,26 @@ class DcgmCollector:
         return Gpu(uuid=uuid, pci=pci, slot=slot)
 
 
-def _xid(code: int, uuid: str, pci: str) -> Event:
-    """The code alone, as severe as a kernel line without words is."""
-    known = parse_xid(f"NVRM: Xid (PCI:{pci.rpartition('.')[0] or '0000:00:00'}): {code}")
-    severity: Severity = known.severity if known is not None else "warning"
-    text = f"XID {code}, told by dcgm-exporter, which keeps only the last one"
-    return event("xid", severity=severity, code=code, gpu=uuid, pci=pci, text=text, detail={"source": "dcgm"})
+class DcgmXids:
+    """The XIDs of the scrapes, for whoever merges them with the kernel log's."""
+
+    name = "xids"
+    interval_s = 1.0
+
+    def __init__(self, gpus: DcgmCollector) -> None:
+        self._gpus = gpus
+
+    def collect(self, tick_ms: int) -> Reading:
+        drafts, self._gpus.xids = tuple(self._gpus.xids), []
+        return Reading(drafts=drafts)
+
+
+def _xid(code: int, gpu: GpuDescription) -> Event:
+    """The code alone: the exporter tells no more."""
+    facts = xid(code)
+    detail = {"source": "dcgm", "cause": facts.cause, "action": facts.action}
+    text = f"XID {code} told by dcgm-exporter{facts.name and f': {facts.name}'}"
+    return event("xid", severity=facts.severity, code=code, gpu=gpu.uuid, pci=gpu.pci, text=text, detail=detail)
 
 
 def _count(text: str) -> int:

@@ -31,10 +31,11 @@ def collectors(argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]
     if not url:
         return over(nvml.load(), argument, known)
     # Imported only here: the sampler process counts against the agent's memory.
-    from collectors.dcgm import DcgmCollector
+    from collectors.dcgm import DcgmCollector, DcgmXids
     from collectors.http_text import fetcher
 
-    return _both(DcgmCollector(fetcher(url, "dcgm-exporter", DCGM_TIMEOUT_S), SystemClock()), argument)
+    gpus = DcgmCollector(fetcher(url, "dcgm-exporter", DCGM_TIMEOUT_S), SystemClock())
+    return {**_both(gpus, argument), "xids": DcgmXids(gpus)}
 
 
 def over(library: nvml.NvmlLibrary, argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]:

@@ -10,7 +10,7 @@ import pytest
 from fake_clock import FakeClock
 
 from collectors.base import CollectorError, Reading
-from collectors.dcgm import STALE_S, DcgmCollector
+from collectors.dcgm import STALE_S, DcgmCollector, DcgmXids
 from collectors.http_text import fetcher
 from schemas.event import Event
 from schemas.frame import Gpu
@@ -188,12 +188,14 @@ def test_throttling_is_in_the_unit_that_its_help_text_names() -> None:
 def test_an_xid_is_news_only_when_the_gauge_changes() -> None:
     rig = Rig()
     rig.fields[1]["DCGM_FI_DEV_XID_ERRORS"] = "31"  # from before we came
-    assert rig.tick().drafts == ()
-    told = []
+    xids = DcgmXids(rig.collector)
+    rig.tick()
+    told = list(xids.collect(T0).drafts)
     for code in ("79", "79", "79"):
         rig.fields[0]["DCGM_FI_DEV_XID_ERRORS"] = code
-        told += [draft for draft in rig.tick().drafts if isinstance(draft, Event)]
-    assert [(e.kind, e.code, e.gpu, e.pci, e.severity) for e in told] == [
+        rig.tick()
+        told += xids.collect(T0).drafts
+    assert [(e.kind, e.code, e.gpu, e.pci, e.severity) for e in told if isinstance(e, Event)] == [
         ("xid", 79, "GPU-0", "0000:1b:00.0", "critical")
     ]
 
