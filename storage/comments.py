@@ -19,6 +19,7 @@ _UNITS = {
     "_rpm": "revolutions per minute",
     "_share": "part of the tick",
     "_s": "second",
+    "_ms": "millisecond",
     "_us": "microsecond",
     "_v": "volt",
     "_w": "watt",

@@ -134,6 +134,50 @@ TTL toDateTime(stored_at) + INTERVAL 30 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'one NVLink of a GPU, one tick';
 
+CREATE TABLE IF NOT EXISTS fabric_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
+    `device` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'network device',
+    `port` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'port of the device',
+    `up` Float32 CODEC(ZSTD(1)) COMMENT 'flag; state ACTIVE and phys_state LinkUp; NaN where missing',
+    `speed_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, bytes per second; rate; NaN where missing',
+    `speed_most_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, bytes per second; the best rate of this port and of its likes here; NaN where missing',
+    `width_lanes` Float32 CODEC(ZSTD(1)) COMMENT 'code; rate; NaN where missing',
+    `width_most_lanes` Float32 CODEC(ZSTD(1)) COMMENT 'code; the best width of this port and of its likes here; NaN where missing',
+    `tx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; counters/port_xmit_data, four bytes each; NaN where missing',
+    `rx_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, bytes per second; counters/port_rcv_data, four bytes each; NaN where missing',
+    `tx_wait_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; counters/port_xmit_wait, ticks without credit; NaN where missing',
+    `tx_discards_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; counters/port_xmit_discards; NaN where missing',
+    `symbol_errors_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; counters/symbol_error; NaN where missing',
+    `receive_errors_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; counters/port_rcv_errors; NaN where missing',
+    `remote_errors_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; counters/port_rcv_remote_physical_errors; NaN where missing',
+    `integrity_errors_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; counters/local_link_integrity_errors; NaN where missing',
+    `overruns_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; counters/excessive_buffer_overrun_errors; NaN where missing',
+    `recoveries_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; counters/link_error_recovery; NaN where missing',
+    `downed_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; counters/link_downed; NaN where missing',
+    `out_of_sequence_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; hw_counters/out_of_sequence; NaN where missing',
+    `sequence_errors_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; hw_counters/packet_seq_err; NaN where missing',
+    `ack_timeouts_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; hw_counters/local_ack_timeout_err; NaN where missing',
+    `not_ready_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; hw_counters/rnr_nak_retry_err; NaN where missing',
+    `retransmissions_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; hw_counters/roce_adp_retrans; RoCE; NaN where missing',
+    `ecn_marked_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; hw_counters/np_ecn_marked_roce_packets; RoCE; NaN where missing',
+    `cnp_sent_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; hw_counters/np_cnp_sent; RoCE; NaN where missing',
+    `cnp_handled_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'rate, per second; hw_counters/rp_cnp_handled; RoCE; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, node, device, port, ts, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one network port, one tick';
+
 CREATE TABLE IF NOT EXISTS host_samples
 (
     `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
@@ -154,6 +198,23 @@ CREATE TABLE IF NOT EXISTS host_samples
     `io_pressure_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/pressure/io some avg10; NaN where missing',
     `disk_busy_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/diskstats, busiest device over the tick; NaN where missing',
     `node_power_w` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, watt; the baseboard\'s own power reading; NaN where missing',
+    `cpu_iowait_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/stat, difference over the tick; NaN where missing',
+    `blocked_count` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, count; /proc/stat procs_blocked; NaN where missing',
+    `swap_used_mib` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, mebibyte; /proc/meminfo SwapTotal less SwapFree; NaN where missing',
+    `oom_kill_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; /proc/vmstat oom_kill; NaN where missing',
+    `memory_full_pressure_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/pressure/memory full avg10; NaN where missing',
+    `io_full_pressure_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; /proc/pressure/io full avg10; NaN where missing',
+    `disk_wait_ms` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, millisecond; /proc/diskstats, mean of the slowest device over the tick; NaN where missing',
+    `rank_count` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, count; /proc/PID/environ of training processes; NaN where missing',
+    `rank_blocked_count` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, count; /proc/PID/stat, ranks in state D; NaN where missing',
+    `rank_stopped_count` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, count; /proc/PID/stat, ranks in state T or Z; NaN where missing',
+    `clock_offset_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, second; adjtimex: offset from the reference; NaN where missing',
+    `clock_error_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, second; adjtimex: the most that the clock may be wrong; NaN where missing',
+    `clock_synchronised` Float32 CODEC(ZSTD(1)) COMMENT 'flag; adjtimex: state; NaN where missing',
+    `cpu_temperature_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; hwmon of the CPUs, the hottest; NaN where missing',
+    `temperature_margin_c` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, degree Celsius; hwmon, the least distance to a limit; NaN where missing',
+    `fan_lowest_rpm` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, revolutions per minute; hwmon, the slowest fan; NaN where missing',
+    `fans_stopped_count` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, count; hwmon, fans at 0 that ran or have an alarm; NaN where missing',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )
 ENGINE = ReplacingMergeTree(ts)
