@@ -9,6 +9,7 @@ from typing import Any
 
 from lockstep.analyze import (
     batch_times,
+    dcgm,
     flight_recorder,
     frames,
     inspector,
@@ -38,6 +39,7 @@ READERS: dict[str, Callable[[list[Input], Progress], Iterator[Run]]] = {
     "pipeline-trace": pipeline_trace.read,
     "batch-times": batch_times.read,
     "frames": frames.read,
+    "dcgm": dcgm.read,
 }
 """A kind of file and who reads all files of that kind together; kinds with one reader are read together too."""
 
@@ -52,6 +54,7 @@ DECODERS: dict[str, Callable[[Input], Iterator[Mapping[str, Any]]]] = {
     "pipeline-trace": pipeline_trace.decoded,
     "batch-times": batch_times.decoded,
     "frames": frames.decoded,
+    "dcgm": dcgm.decoded,
 }
 """A kind of file and who gives the decoded records of one file: plain values by name, in text `line` (from 1)."""
 

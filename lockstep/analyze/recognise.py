@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from collectors import flight_recorder, log_kind, nccl_log, nccl_tests, ras
+from collectors import flight_recorder, gpu_csv, log_kind, nccl_log, nccl_tests, ras
 from lockstep.analyze.files import head, tail
 from lockstep.replay.recording import is_recording
 
@@ -20,6 +20,7 @@ TABLES: dict[str, Callable[[set[str]], bool]] = {
     "pipeline-trace": {"dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration"}.issubset,
     "steps": lambda columns: columns >= {"step", "rank"} and bool(columns & STEP_TIMES),
     "batch-times": lambda columns: columns >= {"worker", "time"} and bool(columns & {"batch_time_norm", "batch_time"}),
+    "dcgm": lambda columns: gpu_csv.GpuColumns(columns).known,
 }
 """Kinds of tables (CSV, JSON lines, Parquet) by their columns."""
 
@@ -32,6 +33,7 @@ LOOKS: dict[str, Callable[[bytes], bool]] = {
     "nccl-tests": nccl_tests.looks_like,
     "kernel-log": log_kind.looks_like,
     "job-log": nccl_log.looks_like,
+    "dcgm": gpu_csv.looks_like,
 }
 """Kinds whose parser knows a file by its beginning."""
 
