@@ -13,4 +13,5 @@ COLLECTORS: dict[str, str] = {
     "nccl": "collectors.collectives",  # collectives, from NCCL Inspector
     "steps": "collectors.steps",  # training steps, from the processes themselves
     "redfish": "collectors.rack",  # a rack's cooling and power, from its management controllers
+    "cooling": "collectors.cooling_bms",  # racks and coolant units, from the building
 }

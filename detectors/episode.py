@@ -26,11 +26,12 @@ CLOSED_KEPT_MS = 180_000
 
 class Persistence(NamedTuple):
     """Hysteresis counted in observations: opens at `k` active ones of the last `n`, closes after `clear` inactive ones
-    in a row. The default opens and closes at once."""
+    in a row. The default opens and closes at once. `gap_ms`: observations further apart belong to no one window."""
 
     k: int = 1
     n: int = 1
     clear: int = 1
+    gap_ms: int = GAP_MS
 
 
 class Rule(NamedTuple):
@@ -188,7 +189,7 @@ class Episodes:
     ) -> list[Finding]:
         if episode is None:
             episode = self._episodes[key] = Episode(detector=rule.detector, kind=rule.kind, subject=key[2], hits=[])
-        if abs(ts_ms - episode.seen_ms) > GAP_MS:
+        if abs(ts_ms - episode.seen_ms) > rule.persistence.gap_ms:
             episode.window, episode.hits = 0, []
         if episode.window >> (rule.persistence.n - 1) & 1:
             episode.hits.pop(0)
