@@ -47,7 +47,7 @@ wire: $(DEV_STAMP)  ## Write docs/wire.md anew from the record classes
 	$(BIN)/python -m schemas.page > docs/wire.md
 
 bench: $(DEV_STAMP)  ## Speed and memory, printed as ratios measured side by side
-	@for name in agent_cost embedded_engine forest node worker; do \
+	@for name in agent_cost embedded_engine forest node reporter worker; do \
 		echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
 	@if [ -d $(DATA)/traces/ascend_failslow ]; then echo "== ascend"; \
 		$(BIN)/python -m bench.ascend --data $(DATA)/traces/ascend_failslow; \

@@ -60,6 +60,10 @@ class AgentCore:
         """An event about the agent itself; it goes with the next tick."""
         self._said.append(draft)
 
+    def all_due(self) -> None:
+        """At the next tick every collector has its turn."""
+        self._period.clear()
+
     def gpu_of(self, work: tuple[str, int | None]) -> str:
         """The UUID of the GPU that (job, rank) uses; "" where none is known to."""
         return next((gpu.uuid for gpu in self.gpus if (gpu.job, gpu.rank) == work), "")
@@ -88,7 +92,7 @@ class AgentCore:
         gpus = self.gpus
         sections: dict[str, Matrix] = {}
         for name, matrix in ((name, matrix) for reading in readings for name, matrix in reading.sections.items()):
-            sections[name] = matrix if name not in sections else _beside(sections[name], matrix)
+            sections[name] = matrix if name not in sections else beside(sections[name], matrix)
         frame = NodeFrame(
             **UNSTAMPED,
             ts_ms=tick_ms,
@@ -188,7 +192,7 @@ def _joined(known: Gpu, more: Gpu) -> Gpu:
     )
 
 
-def _beside(first: Matrix, second: Matrix) -> Matrix:
+def beside(first: Matrix, second: Matrix) -> Matrix:
     """Two collectors' readings of one section: all rows and columns, the first word on a value holds."""
     rows = tuple(dict.fromkeys(first.rows + second.rows))
     columns = tuple(dict.fromkeys(first.columns + second.columns))

@@ -10,7 +10,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from collectors.agent import AgentCore
+from collectors.agent import AgentCore, beside
 from collectors.pace import ticks
 from collectors.service import ONCE_TICKS, StoppedClock, assembled
 from collectors.settings import AgentSettings, Machine
@@ -28,7 +28,8 @@ def look(
     show: Callable[[NodeRecord], None],
     once: bool,
 ) -> None:
-    """Show the records of every tick until `stop`; with `once` those of a few ticks, and only the last of the frames.
+    """Show the records of every tick until `stop`; with `once` those of a few ticks, and of their frames one with what
+    was read last of everything.
 
     The socket for steps stays with the agent that has it.
     """
@@ -38,19 +39,30 @@ def look(
         node, collectors = assembled(quiet, machine, environment, clock, counters)
         core = AgentCore(node.identity, collectors, clock.now_ms(), clock, counters)
         node.gpu_of = core.gpu_of
-        last: list[NodeRecord] = []
+        seen: NodeFrame | None = None
         try:
             moments = ticks(clock, settings.interval_s, stop.is_set, lambda _: None)
-            for tick_ms in islice(moments, ONCE_TICKS if once else None):
-                records = core.tick(tick_ms)
-                last = [record for record in records if once and isinstance(record, NodeFrame)]
-                for record in records:
-                    if record not in last and not _is_start(record):
+            for count, tick_ms in enumerate(islice(moments, ONCE_TICKS if once else None), start=1):
+                if once and count == ONCE_TICKS:
+                    core.all_due()  # what was asked while the sampler process was still starting, too
+                for record in core.tick(tick_ms):
+                    if once and isinstance(record, NodeFrame):
+                        seen = _over(record, seen)
+                    elif not _is_start(record):
                         show(record)
-            for record in last:
-                show(record)
+            if seen is not None:
+                show(seen)
         finally:
             node.close()
+
+
+def _over(now: NodeFrame, before: NodeFrame | None) -> NodeFrame:
+    """The frame with what was not due in it as it was before."""
+    if before is None:
+        return now
+    sections = before.sections | now.sections
+    both = {name: beside(now.sections[name], before.sections[name]) for name in before.sections.keys() & now.sections}
+    return replace(now, sections=sections | both)
 
 
 def _is_start(record: NodeRecord) -> bool:

@@ -35,7 +35,7 @@ HEALTH_TICKS = 10
 """Ticks from one health record to the next."""
 
 ONCE_TICKS = 4
-"""Enough for rates, which need two readings, and for the sampler process to start; and for the jobs' turn."""
+"""Enough for rates, which need two readings, and for the sampler process to start."""
 
 CLOSE_S = 5.0
 MIB = 1 << 20

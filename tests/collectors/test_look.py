@@ -7,13 +7,18 @@ import threading
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from collectors import service
+from collectors.base import Reading
 from collectors.look import look
 from collectors.service import Machine, serve
 from collectors.settings import AgentSettings
 from schemas.codec import decode
 from schemas.event import Event
 from schemas.frame import NodeFrame
+from schemas.matrix import Matrix
+from schemas.readable import readable
 from schemas.record import NodeRecord
 
 from fake_sender import FakeSender  # isort: skip
@@ -32,7 +37,7 @@ def machine(folder: Path) -> Machine:
 
 def settings(folder: Path, **more: object) -> AgentSettings:
     return msgspec.convert(
-        {"node": "n", "cluster": "c", "interval_s": 0.5, "spool_dir": str(folder / "spool"), **more}, AgentSettings
+        {"node": "n", "cluster": "c", "interval_s": 1.0, "spool_dir": str(folder / "spool"), **more}, AgentSettings
     )
 
 
@@ -52,6 +57,26 @@ def test_one_look_shows_one_frame_with_what_all_collectors_say(tmp_path: Path) -
     assert not [record for record in shown if isinstance(record, Event) and record.kind == "agent_started"]
     assert not (tmp_path / "spool").exists()
     assert Path(told.steps_socket).exists()
+
+
+class Rare:
+    """Read every ten seconds, as a part of a section that another collector fills every tick."""
+
+    name, interval_s = "rare", 10.0
+
+    def collect(self, tick_ms: int) -> Reading:
+        return Reading({"host": Matrix.of(["n"], ["node_power_w"], [[700.0]])})
+
+
+def test_one_look_shows_what_is_seldom_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[NodeRecord] = []
+    own = service.chosen
+    monkeypatch.setattr(service, "chosen", lambda node: [*own(node), Rare()])
+    told = settings(tmp_path, interval_s=0.1, collectors="host")
+    look(told, threading.Event(), machine(tmp_path), environment(), shown.append, once=True)
+    (frame,) = [record for record in shown if isinstance(record, NodeFrame)]
+    row = readable(frame.sections["host"])["n"]
+    assert (row["node_power_w"], row["load_1m"]) == (700, 4)
 
 
 def test_without_once_every_tick_is_shown_until_stopped(tmp_path: Path) -> None:
