@@ -9,8 +9,11 @@ COLLECTORS: dict[str, str] = {
     "gpu": "collectors.gpu",  # GPUs and their links, through the driver
     "jobs": "collectors.jobs",  # whose they are; what the node is made of
     "host": "collectors.host",  # CPUs, memory, disks
+    "fabric": "collectors.fabric",  # InfiniBand and RoCE ports
     "kernel": "collectors.kmsg",  # XIDs, bus errors, processes killed
     "nccl": "collectors.collectives",  # collectives, from NCCL Inspector
+    "flight": "collectors.flight_dumps",  # Flight Recorder dumps, when a job hangs
+    "ras": "collectors.ras_poll",  # NCCL's RAS, when a job stands still
     "steps": "collectors.steps",  # training steps, from the processes themselves
     "redfish": "collectors.rack",  # a rack's cooling and power, from its management controllers
     "cooling": "collectors.cooling_bms",  # racks and coolant units, from the building

@@ -175,7 +175,8 @@ class KernelLogCollector:
         return event(
             found.kind,
             ts_ms=max(0, at_ms),
-            severity=found.severity,
+            # Whether a port is down now, the fabric collector tells; adapters that carry no training say it here too.
+            severity="warning" if found.kind == "link_down" else found.severity,
             code=found.code,
             gpu=detail.pop("gpu", ""),
             pci=found.pci,

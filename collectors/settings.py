@@ -21,6 +21,12 @@ class AgentSettings(Connection, frozen=True, kw_only=True):
     inspector_files: Annotated[
         str, Meta(min_length=1, description="Which of its files are this node's, in a folder that nodes share")
     ] = "*.log"
+    flight_dir: Annotated[
+        str, Meta(description="Folder where PyTorch's Flight Recorder dumps appear (TORCH_FR_DUMP_TEMP_FILE)")
+    ] = ""
+    ras_address: Annotated[
+        str, Meta(description="NCCL RAS services to ask when a job stands still (localhost:28028); off if not given")
+    ] = ""
     steps_dir: Annotated[str, Meta(description="Folder of the training processes' step files (JSON lines)")] = ""
     steps_socket: Annotated[str, Meta(max_length=100, description="Unix socket for their step lines, made here")] = ""
     job_mapping_dir: Annotated[
@@ -49,5 +55,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
     kmsg: Path = Path("/dev/kmsg")
     driver: str = "collectors.driver:collectors"

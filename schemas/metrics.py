@@ -121,7 +121,7 @@ METRICS: tuple[Metric, ...] = (
         Metric("nvlink", f"fec_{n}_per_s", "rate", 0, 1e12, f"NVML field {235 + n}", "NVLink 5", 60)
         for n in range(FEC_BINS)
     ),
-    # Network ports (InfiniBand and RoCE): one row per "device/port"; sysfs: class/infiniband/DEVICE/ports/PORT
+    # Network ports (InfiniBand and RoCE): one row per "device/port"; sysfs class/infiniband/DEVICE/ports/PORT
     Metric("fabric", "up", "flag", 0, 1, "state ACTIVE and phys_state LinkUp"),
     Metric("fabric", "speed_bytes_per_s", "gauge", 0, 1e12, "rate"),
     Metric("fabric", "speed_most_bytes_per_s", "gauge", 0, 1e12, "the best rate of this port and of its likes here"),
@@ -130,22 +130,24 @@ METRICS: tuple[Metric, ...] = (
     Metric("fabric", "tx_bytes_per_s", "rate", 0, 1e12, "counters/port_xmit_data, four bytes each"),
     Metric("fabric", "rx_bytes_per_s", "rate", 0, 1e12, "counters/port_rcv_data, four bytes each"),
     Metric("fabric", "tx_wait_per_s", "rate", 0, _ENDLESS, "counters/port_xmit_wait, ticks without credit"),
-    Metric("fabric", "tx_discards_per_s", "rate", 0, _ENDLESS, "counters/port_xmit_discards"),
-    Metric("fabric", "symbol_errors_per_s", "rate", 0, _ENDLESS, "counters/symbol_error"),
-    Metric("fabric", "receive_errors_per_s", "rate", 0, _ENDLESS, "counters/port_rcv_errors"),
-    Metric("fabric", "remote_errors_per_s", "rate", 0, _ENDLESS, "counters/port_rcv_remote_physical_errors"),
-    Metric("fabric", "integrity_errors_per_s", "rate", 0, _ENDLESS, "counters/local_link_integrity_errors"),
-    Metric("fabric", "overruns_per_s", "rate", 0, _ENDLESS, "counters/excessive_buffer_overrun_errors"),
-    Metric("fabric", "recoveries_per_s", "rate", 0, _ENDLESS, "counters/link_error_recovery"),
+    Metric("fabric", "tx_discards_per_s", "rate", 0, _ENDLESS, "counters/port_xmit_discards", every_s=10),
+    Metric("fabric", "symbol_errors_per_s", "rate", 0, _ENDLESS, "counters/symbol_error", every_s=10),
+    Metric("fabric", "receive_errors_per_s", "rate", 0, _ENDLESS, "counters/port_rcv_errors", every_s=10),
+    Metric(
+        "fabric", "remote_errors_per_s", "rate", 0, _ENDLESS, "counters/port_rcv_remote_physical_errors", every_s=10
+    ),
+    Metric("fabric", "integrity_errors_per_s", "rate", 0, _ENDLESS, "counters/local_link_integrity_errors", every_s=10),
+    Metric("fabric", "overruns_per_s", "rate", 0, _ENDLESS, "counters/excessive_buffer_overrun_errors", every_s=10),
+    Metric("fabric", "recoveries_per_s", "rate", 0, _ENDLESS, "counters/link_error_recovery", every_s=10),
     Metric("fabric", "downed_count", "counter", 0, _ENDLESS, "counters/link_downed"),
-    Metric("fabric", "out_of_sequence_per_s", "rate", 0, _ENDLESS, "hw_counters/out_of_sequence"),
-    Metric("fabric", "sequence_errors_per_s", "rate", 0, _ENDLESS, "hw_counters/packet_seq_err"),
-    Metric("fabric", "ack_timeouts_per_s", "rate", 0, _ENDLESS, "hw_counters/local_ack_timeout_err"),
-    Metric("fabric", "not_ready_per_s", "rate", 0, _ENDLESS, "hw_counters/rnr_nak_retry_err"),
-    Metric("fabric", "retransmissions_per_s", "rate", 0, _ENDLESS, "hw_counters/roce_adp_retrans", "RoCE"),
-    Metric("fabric", "ecn_marked_per_s", "rate", 0, _ENDLESS, "hw_counters/np_ecn_marked_roce_packets", "RoCE"),
-    Metric("fabric", "cnp_sent_per_s", "rate", 0, _ENDLESS, "hw_counters/np_cnp_sent", "RoCE"),
-    Metric("fabric", "cnp_handled_per_s", "rate", 0, _ENDLESS, "hw_counters/rp_cnp_handled", "RoCE"),
+    Metric("fabric", "out_of_sequence_per_s", "rate", 0, _ENDLESS, "hw_counters/out_of_sequence", every_s=10),
+    Metric("fabric", "sequence_errors_per_s", "rate", 0, _ENDLESS, "hw_counters/packet_seq_err", every_s=10),
+    Metric("fabric", "ack_timeouts_per_s", "rate", 0, _ENDLESS, "hw_counters/local_ack_timeout_err", every_s=10),
+    Metric("fabric", "not_ready_per_s", "rate", 0, _ENDLESS, "hw_counters/rnr_nak_retry_err", every_s=10),
+    Metric("fabric", "retransmissions_per_s", "rate", 0, _ENDLESS, "hw_counters/roce_adp_retrans", "RoCE", 10),
+    Metric("fabric", "ecn_marked_per_s", "rate", 0, _ENDLESS, "hw_counters/np_ecn_marked_roce_packets", "RoCE", 10),
+    Metric("fabric", "cnp_sent_per_s", "rate", 0, _ENDLESS, "hw_counters/np_cnp_sent", "RoCE", 10),
+    Metric("fabric", "cnp_handled_per_s", "rate", 0, _ENDLESS, "hw_counters/rp_cnp_handled", "RoCE", 10),
     # Host
     Metric("host", "cpu_utilization_pct", "gauge", 0, 100, "/proc/stat, difference over the tick"),
     Metric("host", "cpu_steal_pct", "gauge", 0, 100, "/proc/stat, difference over the tick"),
