@@ -159,7 +159,14 @@ def node(tmp_path: Path, **more: str) -> Node:
 
 
 def test_every_registered_collector_can_be_made_under_its_name(tmp_path: Path) -> None:
-    everything = node(tmp_path, inspector_dir=str(tmp_path), steps_dir=str(tmp_path))
+    (tmp_path / "bmc.toml").write_text('rack = "r1"\n[[bmc]]\nname = "cdu"\nurl = "https://10.0.0.1"\n')
+    everything = node(
+        tmp_path,
+        inspector_dir=str(tmp_path),
+        steps_dir=str(tmp_path),
+        bmc_targets=str(tmp_path / "bmc.toml"),
+        bms_dir=str(tmp_path),
+    )
     names = [collector.name for collector in chosen(everything)]
     assert names == [name for name in COLLECTORS if name in names], "in the registry's order, under its names"
     assert {"gpu", "jobs", "host", "kernel", "nccl", "steps"} <= set(names)
