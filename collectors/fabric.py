@@ -97,6 +97,9 @@ class _Port:
 
     def __init__(self, device: Path, name: str, number: str) -> None:
         self.name, self.folder = f"{name}/{number}", device / "ports" / number
+        # Made once: a path costs more to put together than its file to read.
+        files = ("state", "phys_state", "rate", DOWNED, *(file for file, _ in (*FAST.values(), *SLOW.values())))
+        self.files = {file: self.folder / file for file in files}
         self.pci = _pci(device)
         self.like = (_text(device / "board_id") or _text(device / "hca_type"), _text(self.folder / "link_layer"))
         self.best: Speed | None = None
@@ -154,7 +157,7 @@ class FabricCollector:
         up = self._state(port, drafts)
         row["up"] = "unsupported" if up is None else float(up)
         try:
-            speed = parse_rate(_text(port.folder / "rate"))
+            speed = parse_rate(_text(port.files["rate"]))
         except ValueError:
             speed = None
         if up and speed is not None:
@@ -164,7 +167,7 @@ class FabricCollector:
         row["width_lanes"] = "unsupported" if here is None or here.lanes is None else float(here.lanes)
         row["speed_most_bytes_per_s"] = row["width_most_lanes"] = "unsupported"
         for column, (file, unit) in counters.items():
-            count = _count(port.folder / file)
+            count = _count(port.files[file])
             rate = self._rates.rate((port.name, column), (count,), now) if count is not None else "unsupported"
             row[column] = rate if isinstance(rate, str) else rate * unit
         row["downed_count"] = "unsupported" if port.downed is None else float(port.downed)
@@ -175,12 +178,12 @@ class FabricCollector:
         before, downed_before = port.up, port.downed
         word = "gone"
         try:
-            state, word = parse_state(_text(port.folder / "state"))
-            physical, _ = parse_state(_text(port.folder / "phys_state"))
+            state, word = parse_state(_text(port.files["state"]))
+            physical, _ = parse_state(_text(port.files["phys_state"]))
             now: bool | None = state == ACTIVE and physical == LINK_UP
         except ValueError:
             now = False if before else None
-        port.up, port.downed = now, _count(port.folder / DOWNED)
+        port.up, port.downed = now, _count(port.files[DOWNED])
         grown = (port.downed or 0) - downed_before if downed_before is not None and port.downed is not None else 0
         if before and now and grown > 0:
             drafts += [self._event(port, False, f"down {grown} times since the last look"), self._event(port, True)]
@@ -218,7 +221,7 @@ class FabricCollector:
 def _text(path: Path) -> str:
     """A file's text without its end; "" where it cannot be read."""
     try:
-        return path.read_text("ascii", "replace").strip()
+        return path.read_bytes().decode("ascii", "replace").strip()
     except OSError:
         return ""
 
