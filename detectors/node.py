@@ -17,6 +17,7 @@ from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
 from detectors.forest import Forest
 from detectors.magnitude import JUDGED_METRICS, magnitudes, strongest
+from detectors.nvlink import LinkWatch
 from detectors.reading_rules import READING_RULES, nothing_to_see, observations, reading_verdict
 from detectors.state import unpack
 from schemas.event import Event
@@ -42,6 +43,9 @@ BASELINES_MS = 60_000
 VANISHED = Rule("vanished", "hardware", Persistence(k=3, n=3, clear=10))
 """Three ticks without any reading of a GPU that used to give some: the disappearance of the series is the signal."""
 
+INSTANCE = "MIG-"
+"""How the UUID of a MIG instance begins."""
+
 _PUBLISHED_AT = np.array([COMPARED_AT[name] for name in PUBLISHED])
 _AS_READ_AT = np.array([RAW_AT[name] for name in AS_READ])
 _SCORED_NAMES = tuple(name for name, scored in zip(COMPARED, SCORED, strict=True) if scored)
@@ -65,6 +69,7 @@ class _Learning(msgspec.Struct, kw_only=True):
     frozen: dict[str, int]
     pending: tuple[Episode, ...]
     pci: dict[str, str]
+    links: bytes = b""
 
 
 class _Decisions(msgspec.Struct, kw_only=True):
@@ -82,6 +87,7 @@ class NodeDetector:
         self._deviations = Deviations()
         self._episodes = Episodes(cluster)
         self._events = EventWatch(cluster, node)
+        self._links = LinkWatch(node)
         self._last = (-1, -1)
         self._ts_ms = 0
         self._minute = -1
@@ -106,6 +112,7 @@ class NodeDetector:
         findings = [
             *self._events.tick(frame.ts_ms, dict(zip(tick.uuids, tick.here.tolist(), strict=True))),
             *self._readings(frame.ts_ms, tick),
+            *self._links.update(frame, self._episodes),
             *self._vanished(frame, tick),
             *self._alarms(frame.ts_ms, tick, p, score),
         ]
@@ -132,6 +139,7 @@ class NodeDetector:
                 frozen=self._frozen,
                 pending=self._episodes.pending(),
                 pci=self._pci,
+                links=self._links.save(),
             )
         )
 
@@ -149,6 +157,7 @@ class NodeDetector:
         if learning is not None:
             learned = unpack(learning, _Learning)
             self._deviations.restore(learned.deviations)
+            self._links.restore(learned.links)
             self._last, self._minute = (learned.run_id, learned.seq), learned.minute
             self._high, self._frozen = learned.high, learned.frozen
             self._pci, pending = learned.pci, learned.pending
@@ -183,11 +192,14 @@ class NodeDetector:
         known, here = tick.known.tolist(), tick.here.tolist()
         all_gone = len(here) > 1 and any(known) and not any(here)
         lost = bool(frame.missing.get("lost") or frame.missing.get("reset_required"))
+        if frame.missing.get("not_new"):
+            return []  # the source has nothing new, which is no silence of the GPUs
         node = Subject(scope="node", node=self._node)
         verdict = _vanished_verdict("the node", "sensor_fault", 0.6)
         said = self._episodes.observe(VANISHED, node, all_gone, frame.ts_ms, lambda: verdict)
         for uuid, is_known, is_here in zip(tick.uuids, known, here, strict=True):
-            active = None if all_gone or self._events.lost(uuid) else is_known and not is_here
+            parted = uuid.startswith(INSTANCE)  # MIG instances are taken away by hand, and their GPU is still watched
+            active = None if all_gone or parted or self._events.lost(uuid) else is_known and not is_here
             said += self._episodes.observe(
                 VANISHED,
                 self._gpu(uuid),

@@ -40,8 +40,22 @@ STOPPED = Persistence(k=10, n=12, clear=30)
 SENSORS = ("power_w", "temperature_c", "memory_temperature_c", "thermal_margin_c", "sm_clock_mhz")
 """What a healthy GPU always reads. Activity counters are not here: a profiler takes them away rightfully."""
 
-RESET, REBOOT, DRAIN_AND_RESET = 1, 2, 4
-"""NVML's GPU recovery actions that take the GPU out of work; 3 drains peer-to-peer traffic only."""
+RESET, REBOOT, DRAIN_P2P, DRAIN_AND_RESET, RECOVER_DOMAIN, RESET_BUS, REBOOT_SYSTEM = range(1, 8)
+OUT_OF_WORK = (RESET, REBOOT, DRAIN_AND_RESET, RESET_BUS, REBOOT_SYSTEM)
+"""NVML's GPU recovery actions that take the GPU out of work. Draining peer-to-peer traffic leaves it at work."""
+
+SLOW_GAP_MS = 300_000
+SLOWLY = Persistence(k=2, n=2, clear=2, gap_ms=SLOW_GAP_MS)
+"""Two readings in a row of what is read every ten seconds."""
+
+AT_ONCE_SLOWLY = Persistence(k=1, n=1, clear=2, gap_ms=SLOW_GAP_MS)
+
+BUSY_PCT = 90.0
+DRAWING_SHARE = 1 / 3
+"""A GPU that draws a third of its limit computes: an idle one draws a tenth (H100: 70 of 700 W)."""
+
+BLIND = Persistence(k=20, n=30, clear=10)
+"""Twenty of thirty seconds: profilers attach and detach within a few."""
 
 
 class ReadingRule(NamedTuple):
@@ -89,9 +103,35 @@ def _sensor_gone(tick: Deviation) -> Mask:
 
 
 def _recovery_wanted(tick: Deviation) -> Mask:
-    action = _raw(tick, "recovery_action")
-    wanted: Mask = (action == RESET) | (action == REBOOT) | (action == DRAIN_AND_RESET)
+    wanted: Mask = np.isin(_raw(tick, "recovery_action"), OUT_OF_WORK)
     return wanted
+
+
+def _domain_broken(tick: Deviation) -> Mask:
+    return _raw(tick, "recovery_action") == RECOVER_DOMAIN
+
+
+def _fabric_lost(tick: Deviation) -> Mask:
+    return _raw(tick, "fabric_fault") > 0
+
+
+def _memory_worn(tick: Deviation) -> Mask:
+    worn: Mask = (_raw(tick, "sram_threshold_exceeded") > 0) | (_raw(tick, "memory_unrepairable") > 0)
+    return worn
+
+
+def _pcie_narrow(tick: Deviation) -> Mask:
+    """Fewer lanes than the GPU has. The generation falls when a GPU idles, the width does not."""
+    narrow: Mask = _raw(tick, "pcie_width_lanes") < _raw(tick, "pcie_width_most_lanes")
+    return narrow
+
+
+def _counters_blind(tick: Deviation) -> Mask:
+    """Busy and drawing power, yet no SM was active: the activity counters are dead, not the job (DCGM issues 202, 303:
+    they read 0 after an XID 31 until the profiling module is loaded anew)."""
+    drawing = _raw(tick, "power_w") > DRAWING_SHARE * _raw(tick, "power_limit_w")
+    blind: Mask = (_raw(tick, "gpu_utilization_pct") >= BUSY_PCT) & (_raw(tick, "sm_active_ratio") == 0) & drawing
+    return blind
 
 
 READING_RULES: dict[str, ReadingRule] = {
@@ -129,7 +169,35 @@ READING_RULES: dict[str, ReadingRule] = {
     "recovery": ReadingRule(
         Rule("recovery", "hardware", TWICE), "unknown", 0.5, ("recovery_action",), _recovery_wanted
     ),
+    "nvlink_domain": ReadingRule(
+        Rule("nvlink_domain", "hardware", TWICE), "nvlink_fault", 0.6, ("recovery_action",), _domain_broken
+    ),
+    "fabric": ReadingRule(Rule("fabric", "hardware", SLOWLY), "nvlink_fault", 0.8, ("fabric_fault",), _fabric_lost),
+    "memory_worn": ReadingRule(
+        Rule("memory_worn", "hardware", AT_ONCE_SLOWLY),
+        "gpu_memory_error",
+        0.9,
+        ("sram_threshold_exceeded", "memory_unrepairable"),
+        _memory_worn,
+    ),
+    "pcie_width": ReadingRule(
+        Rule("pcie_width", "hardware", SLOWLY),
+        "pcie_degraded",
+        0.9,
+        ("pcie_width_lanes", "pcie_width_most_lanes"),
+        _pcie_narrow,
+    ),
+    "counters_blind": ReadingRule(
+        Rule("counters_blind", "hardware", BLIND), "sensor_fault", 0.8, ("sm_active_ratio",), _counters_blind
+    ),
 }
+
+ACTIONS = {
+    RESET: "reset the GPU", REBOOT: "reboot the node", DRAIN_P2P: "take peer-to-peer traffic off the GPU",
+    DRAIN_AND_RESET: "drain the GPU, then reset it", RECOVER_DOMAIN: "recover the IMEX domain",
+    RESET_BUS: "reset the GPU's bus", REBOOT_SYSTEM: "reboot the system",
+}  # fmt: skip
+"""The driver's own verdict (NVML field 230) in words."""
 
 
 _WATCHED = {
@@ -138,6 +206,9 @@ _WATCHED = {
     "power_brake_share": THROTTLED_SHARE,
     "remap_failed": 0.0,
     "recovery_action": 0.0,
+    "fabric_fault": 0.0,
+    "sram_threshold_exceeded": 0.0,
+    "memory_unrepairable": 0.0,
 }
 _WATCHED_AT = np.array([RAW_AT[name] for name in _WATCHED])
 _WATCHED_LIMITS = np.array(list(_WATCHED.values()), dtype=np.float32)
@@ -150,6 +221,8 @@ def nothing_to_see(tick: Deviation) -> bool:
         or _bits(tick, THERMAL_BITS | POWER_BRAKE_BIT).any()
         or (tick.grown > 0).any()
         or tick.absent.any()
+        or _pcie_narrow(tick).any()
+        or _counters_blind(tick).any()
     )
 
 
@@ -168,6 +241,8 @@ def reading_verdict(tick: Deviation, rule: ReadingRule, row: int) -> Verdict:
     ]
     said += [f"no {name} any more" for name in rule.columns if tick.absent[row, RAW_AT[name]]]
     clock, centre = (float(table[row, COMPARED_AT["sm_clock_mhz"]]) for table in (tick.readings, tick.centre))
+    if (action := ACTIONS.get(_action(tick, row))) is not None and "recovery_action" in rule.columns:
+        said.append(f"the driver asks to {action}")
     evidence = [Evidence(text=", ".join(said), metric=rule.columns[0])]
     if clock < centre:
         text = f"SM clock {clock:.0f} MHz, usually {centre:.0f} MHz"
@@ -179,6 +254,11 @@ def reading_verdict(tick: Deviation, rule: ReadingRule, row: int) -> Verdict:
         summary=f"{CAUSES[rule.cause].words} ({rule.rule.detector.replace('_', ' ')})",
         evidence=tuple(evidence),
     )
+
+
+def _action(tick: Deviation, row: int) -> int:
+    action = float(tick.raw[row, RAW_AT["recovery_action"]])
+    return int(action) if action == action else 0
 
 
 def _raw(tick: Deviation, name: str) -> NDArray[np.float32]:
