@@ -189,8 +189,13 @@ class CollectivesCollector:
     name = "nccl"
     interval_s = 1.0
 
-    def __init__(self, source: LineSource, reducer: CollectiveReducer) -> None:
-        self._source, self._reducer = source, reducer
+    def __init__(
+        self,
+        source: LineSource,
+        reducer: CollectiveReducer,
+        told: Callable[[list[CollectiveFrame]], None] = lambda _: None,
+    ) -> None:
+        self._source, self._reducer, self._told = source, reducer, told
         self._readers: dict[str, InspectorReader] = {}
 
     def collect(self, tick_ms: int) -> Reading:
@@ -208,7 +213,9 @@ class CollectivesCollector:
                 self._reducer.add(found)
         if not len(self._reducer) and not rejected:
             raise NoData("no NCCL Inspector output")
-        return Reading(missing=dict(rejected), drafts=tuple(self._reducer.frames(tick_ms)))
+        frames = self._reducer.frames(tick_ms)
+        self._told(frames)
+        return Reading(missing=dict(rejected), drafts=tuple(frames))
 
 
 def _operations(pending: list[Perf], index: dict[str, int], level: int) -> list[Operation]:
@@ -241,4 +248,5 @@ def on_node(node: Node) -> Collector | None:
         return None if work is None else Claim(work.job, work.rank, node.gpu_of(work))
 
     reducer = CollectiveReducer(identify, alive=lambda process: node.processes.alive(process.pid))
-    return CollectivesCollector(node.lines(settings.inspector_dir, settings.inspector_files), reducer)
+    lines = node.lines(settings.inspector_dir, settings.inspector_files)
+    return CollectivesCollector(lines, reducer, node.movement.frames)

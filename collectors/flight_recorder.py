@@ -1,4 +1,4 @@
-"""PyTorch Flight Recorder dumps (pickle or JSON, every layout so far) as `detectors.flight.Dump`.
+"""PyTorch Flight Recorder dumps (pickle or JSON, every layout so far) as `detectors.flight_dump.Dump`.
 
 Layouts: 2.x (`pg_config`, `pg_status`, `entries`), 1.x (`entries` with `seq_id`), and the bare list of entries before
 that; NCCL's and Gloo's. The fields that are there decide, not the version. Stack frames are not kept: their paths are
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from collectors.plain_pickle import MOST_BYTES, Refused, loads
-from detectors.flight import Dump, Group, Op
+from detectors.flight_dump import Dump, Group, Op
 
 MOST_RANKS = 1 << 20
 MOST_ENTRIES = 1_000_000

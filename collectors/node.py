@@ -8,6 +8,7 @@ import msgspec
 
 from collectors.agent import Identity
 from collectors.lines import FolderLines
+from collectors.movement import Movement
 from collectors.processes import Processes, Work
 from collectors.sampler import SampledCollector, Sampler
 from collectors.settings import AgentSettings, Machine
@@ -32,6 +33,7 @@ class Node:
         self.closing: list[Callable[[], None]] = []
         self.state = Path(settings.spool_dir)
         self.processes = Processes(machine.proc, identity.cluster)
+        self.movement = Movement()
         self.gpu_of: Callable[[Work], str] = lambda _: ""
         told = {"proc": str(machine.proc), "cluster": identity.cluster, "job_mapping": settings.job_mapping_dir}
         told |= {"dcgm_url": settings.dcgm_url}

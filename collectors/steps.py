@@ -104,8 +104,13 @@ class StepsCollector:
     name = "steps"
     interval_s = 1.0
 
-    def __init__(self, source: LineSource, job_of: Callable[[str], str | None] = lambda _: None) -> None:
-        self._source, self._job_of = source, job_of
+    def __init__(
+        self,
+        source: LineSource,
+        job_of: Callable[[str], str | None] = lambda _: None,
+        moved: Callable[[str, int], None] = lambda *_: None,
+    ) -> None:
+        self._source, self._job_of, self._moved = source, job_of, moved
 
     def collect(self, tick_ms: int) -> Reading:
         """Lines that cannot be used are counted as steps_REASON. Raises NoData where nothing was written."""
@@ -125,6 +130,8 @@ class StepsCollector:
                 jobs.setdefault(job, []).append(parsed.step)
             else:
                 bad["steps_no_job"] += 1
+        for job in jobs:
+            self._moved(job, tick_ms)
         drafts = [
             StepFrame(**UNSTAMPED, ts_ms=tick_ms, job=job, steps=tuple(steps)) for job, steps in sorted(jobs.items())
         ]
@@ -207,4 +214,6 @@ def on_node(node: Node) -> Collector | None:
         socket = DatagramLines(Path(node.settings.steps_socket), node.counters)
         node.closing.append(socket.close)
         sources.append(socket)
-    return StepsCollector(_Together(sources), Writers(node.processes).job) if sources else None
+    if not sources:
+        return None
+    return StepsCollector(_Together(sources), Writers(node.processes).job, node.movement.moved)

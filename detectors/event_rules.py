@@ -63,11 +63,24 @@ def meaning(event: Event) -> EventCause | None:
     """What a critical event means; None for any other."""
     if event.severity != "critical":
         return None
+    if event.kind == "hang":
+        return _standstill(event)
     if event.kind != "xid":
         return EVENTS.get(event.kind)
     cause = XID_CAUSES.get(event.code or 0, "unknown")
     confidence = UNKNOWN if cause == "unknown" else HARDLY_SURE if event.code in LESS_SURE else SURE
     return EventCause("hardware", cause, confidence)
+
+
+def _standstill(event: Event) -> EventCause:
+    """What a collector proved from dumps or RAS: it names the cause, and how sure it is."""
+    said = event.detail.get("cause", "")
+    cause = next((cause for cause in CAUSES if cause == said), None)
+    try:
+        confidence = min(1.0, max(0.0, float(event.detail.get("confidence", ""))))
+    except ValueError:
+        confidence = UNKNOWN
+    return EventCause("hang", cause or "unknown", confidence if confidence == confidence else UNKNOWN)
 
 
 BACK_TICKS = 10
@@ -120,6 +133,17 @@ def asked(event: Event) -> str:
 
 def event_verdict(event: Event, means: EventCause, count: int) -> Verdict:
     """The words for an event that was seen `count` times in this episode."""
+    if event.kind == "hang":
+        facts = tuple(Evidence(text=text) for text in event.detail.get("evidence", "").split("; ") if text)
+        victims = event.detail.get("victims", "")
+        return Verdict(
+            cause=means.cause,
+            confidence=means.confidence,
+            score=float(count),
+            victims=int(victims) if victims.isdecimal() and len(victims) < 8 else 0,
+            summary=event.text,
+            evidence=facts,
+        )
     again = f" ({count} such events)" if count > 1 else ""
     name = event.detail.get("name", "")
     where = f" on NVLink {event.detail['link']}" if event.kind == "xid" and "link" in event.detail else ""

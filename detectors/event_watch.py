@@ -17,7 +17,7 @@ from detectors.event_rules import (
     link_of,
     meaning,
 )
-from schemas.causes import Cause, Kind
+from schemas.causes import Cause, Kind, Scope
 from schemas.event import Event
 from schemas.finding import Finding, Subject
 from schemas.identity import digest
@@ -87,6 +87,8 @@ class EventWatch:
             self._recent[gpu] = [*self._recent.get(gpu, ()), (label(event), event.ts_ms)][-RECENT_EVENTS:]
         if event.kind == "gpu_back":
             return self._close(gpu, event.ts_ms)
+        if event.kind == "hang_over":
+            return self._over(event.job, event.ts_ms)
         if event.kind == "link_up":
             return self._link_up(link_of(event), event.ts_ms)
         means = meaning(event)
@@ -155,6 +157,10 @@ class EventWatch:
         return self._episodes.restore(state.episodes)
 
     def _subject(self, event: Event, gpu: str) -> Subject:
+        if event.kind == "hang":
+            # About a rank on whichever node that is: dumps and RAS see the whole job.
+            scope: Scope = "job" if event.rank is None else "rank"
+            return Subject(scope=scope, job=event.job, rank=event.rank)
         if gpu:
             return Subject(scope="gpu", node=self._node, gpu=gpu)
         if link := link_of(event):
@@ -189,6 +195,15 @@ class EventWatch:
         said = []
         for key, trouble in list(self._troubles.items()):
             if gpu and trouble.subject.gpu == gpu:
+                said += self._episodes.close(event_rule(trouble.means), trouble.subject, ts_ms)
+                del self._troubles[key]
+        return said
+
+    def _over(self, job: str, ts_ms: int) -> list[Finding]:
+        """The job goes on: its standstill is over."""
+        said = []
+        for key, trouble in list(self._troubles.items()):
+            if trouble.kind == "hang" and trouble.subject.job == job:
                 said += self._episodes.close(event_rule(trouble.means), trouble.subject, ts_ms)
                 del self._troubles[key]
         return said

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from detectors.flight_dump import Dump, Op
 from detectors.flight_match import mismatch
+from detectors.hang import Hang, names
 from detectors.waits import ends, waiters
-from schemas.causes import Cause
 
 YOUNG_MS = 5_000
 """An operation that began less than this before the dump was written is in flight, not stuck: the least deadline of
@@ -19,66 +20,6 @@ YOUNG_MS = 5_000
 
 FEW = 4
 """Ranks without a dump are blamed (for want of others) only where they are at most one in four of their group."""
-
-
-class Group(msgspec.Struct, frozen=True):
-    """One process group as one rank sees it. `key` is the same on all ranks; numbers are PyTorch's sequence numbers
-    (from 1), None where the dump does not tell."""
-
-    key: str
-    label: str
-    ranks: tuple[int, ...] = ()
-    enqueued: int | None = None
-    started: int | None = None
-    completed: int | None = None
-
-
-class Op(msgspec.Struct, frozen=True):
-    """One operation in a dump. `seq` counts within the group (point-to-point ones have their own count); `peer` is the
-    other rank of a send or receive. Sizes are elements per tensor, in order."""
-
-    group: str
-    seq: int
-    name: str
-    created_ms: int
-    done: bool
-    started: bool = False
-    p2p: bool = False
-    sends: bool = False
-    peer: int | None = None
-    sizes_in: tuple[tuple[int, ...], ...] = ()
-    sizes_out: tuple[tuple[int, ...], ...] = ()
-    dtypes: tuple[str, ...] = ()
-    timeout_ms: int = 0
-
-
-class Dump(msgspec.Struct, frozen=True):
-    """One rank's dump; `rank` is None where nobody knows whose it is. `written_ms` is when the file was written, 0
-    where nobody knows; `newest_ms` the newest moment in it."""
-
-    rank: int | None
-    groups: dict[str, Group]
-    ops: tuple[Op, ...]
-    written_ms: int = 0
-    newest_ms: int = 0
-    version: str = ""
-
-
-class Hang(msgspec.Struct, frozen=True):
-    """Where a job stands still. `ranks` are the culprits, each waited for and waiting for nobody; empty where that is
-    not known, and then group, link or node are as much as is. `evidence` are whole sentences."""
-
-    cause: Cause
-    ranks: tuple[int, ...]
-    group: str
-    confidence: float
-    runner_up: Cause | None
-    victims: int
-    onset_ms: int
-    summary: str
-    evidence: tuple[str, ...]
-    node: str = ""
-    link: str = ""
 
 
 class _Wait(msgspec.Struct):
@@ -95,7 +36,7 @@ def judge(dumps: Sequence[Dump]) -> list[Hang]:
 
     One dump a rank. With a single rank's dump nothing can be said of the others, so nothing is.
     """
-    by_rank = {dump.rank: dump for dump in dumps if dump.rank is not None}
+    by_rank = _aligned({dump.rank: dump for dump in dumps if dump.rank is not None})
     if len(by_rank) < 2:
         return []
     wrong = mismatch(by_rank)
@@ -118,13 +59,16 @@ def judge(dumps: Sequence[Dump]) -> list[Hang]:
         return []
     edges: dict[int, set[int]] = {}
     for wait in waits:
-        edges.setdefault(wait.rank, set()).update(wait.absent)
+        # Who left no dump may be what this rank waits for: then it is no end itself.
+        edges.setdefault(wait.rank, set()).update(wait.absent | wait.unknown)
     stuck = {rank for rank in _stuck(by_rank) if _others_wait(by_rank, waits, rank)}
     for rank in stuck:
         # What its own GPU has not finished, while its peers have, is not for want of others.
         edges.pop(rank, None)
     found = ends(edges)
-    single = {next(iter(end)) for end in found if len(end) == 1} | {rank for rank in stuck if _awaited(edges, rank)}
+    proven = {rank for wait in waits for rank in wait.absent}
+    single = {rank for end in found if len(end) == 1 for rank in end if rank in proven}
+    single |= {rank for rank in stuck if _awaited(edges, rank)}
     if single:
         return _culprits(by_rank, waits, edges, single, stuck)
     rings = [end for end in found if len(end) > 1]
@@ -133,6 +77,31 @@ def judge(dumps: Sequence[Dump]) -> list[Hang]:
     if stuck:
         return _culprits(by_rank, waits, edges, stuck, stuck)
     return _without_dump(by_rank, waits) or _all_inside(by_rank, waits)
+
+
+def _aligned(dumps: dict[int, Dump]) -> dict[int, Dump]:
+    """The dumps with one key for each group: one that tells no ranks (Gloo's default group, in some processes) is the
+    group of that name whose ranks others tell, where there is only one."""
+    told: dict[str, set[tuple[str, tuple[int, ...]]]] = {}
+    for dump in dumps.values():
+        for group in dump.groups.values():
+            if group.ranks:
+                told.setdefault(group.label, set()).add((group.key, group.ranks))
+    out = {}
+    for rank, dump in dumps.items():
+        names = {g.key: next(iter(told[g.label])) for g in dump.groups.values() if len(told.get(g.label, ())) == 1}
+        names = {key: name for key, name in names.items() if key != name[0] and not dump.groups[key].ranks}
+        if names:
+            groups = [
+                msgspec.structs.replace(g, key=names[g.key][0], ranks=names[g.key][1]) if g.key in names else g
+                for g in dump.groups.values()
+            ]
+            ops = tuple(
+                msgspec.structs.replace(o, group=names[o.group][0]) if o.group in names else o for o in dump.ops
+            )
+            dump = msgspec.structs.replace(dump, groups={g.key: g for g in groups}, ops=ops)
+        out[rank] = dump
+    return out
 
 
 def _waits(dumps: dict[int, Dump]) -> Iterable[_Wait]:
@@ -388,14 +357,3 @@ def _called(op: Op) -> str:
 
 def _label(dumps: dict[int, Dump], key: str) -> str:
     return next((dump.groups[key].label for dump in dumps.values() if key in dump.groups), key)
-
-
-def names(ranks: Iterable[int]) -> str:
-    """Ranks in words, at most eight of them.
-
-    >>> names([3]), names([2, 1]), names(range(20))
-    ('rank 3', 'ranks 1, 2', 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
-    """
-    listed = sorted(ranks)
-    more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
-    return f"rank{'s' if len(listed) != 1 else ''} {', '.join(map(str, listed[:8]))}{more}"

@@ -6,10 +6,9 @@ from the others by design. What every rank has finished is left alone, whatever 
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from detectors.flight import Dump, Op
+from detectors.flight_dump import Dump, Op
 
 EQUAL_INPUT = frozenset(("all_reduce", "allreduce", "broadcast", "reduce", "all_gather", "allgather"))
 EQUAL_OUTPUT = frozenset(("reduce_scatter", "reducescatter"))
@@ -27,7 +26,7 @@ class Mismatch(NamedTuple):
     evidence: tuple[str, ...]
 
 
-def mismatch(dumps: "Mapping[int, Dump]") -> Mismatch | None:
+def mismatch(dumps: Mapping[int, Dump]) -> Mismatch | None:
     """The oldest mismatch of the job, or None."""
     calls: dict[tuple[str, int], dict[int, Op]] = {}
     for rank, dump in sorted(dumps.items()):
@@ -64,7 +63,7 @@ def mismatch(dumps: "Mapping[int, Dump]") -> Mismatch | None:
     )
 
 
-def _name(op: "Op") -> str:
+def _name(op: Op) -> str:
     """The collective behind a name: `_all_gather_base` and `all_gather` are one to NCCL."""
     name = op.name.removeprefix("_")
     for ending in ("_base", "_oop", "_into_tensor", "_tensor", "_single"):
@@ -72,7 +71,7 @@ def _name(op: "Op") -> str:
     return name
 
 
-def _elements(op: "Op") -> str:
+def _elements(op: Op) -> str:
     name = _name(op)
     sizes = op.sizes_in if name in EQUAL_INPUT else op.sizes_out if name in EQUAL_OUTPUT else ()
     total = 0
@@ -84,7 +83,7 @@ def _elements(op: "Op") -> str:
     return f"{total} elements" if sizes else ""
 
 
-def _type(op: "Op") -> str:
+def _type(op: Op) -> str:
     return op.dtypes[0] if op.dtypes and _name(op) in EQUAL_INPUT | EQUAL_OUTPUT else ""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from detectors.episode import Episodes, Persistence, Rule, Verdict
-from detectors.flight import Hang, names
+from detectors.hang import Hang, names
 from detectors.standstill import subjects, verdict
 from detectors.waits import ends, waiters
 from schemas.finding import Finding, Subject

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from detectors.episode import Verdict
-from detectors.flight import Hang
+from detectors.hang import Hang
 from schemas.finding import Evidence, Finding, Subject
 from schemas.identity import episode_id
 

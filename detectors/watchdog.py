@@ -7,7 +7,7 @@ watchdog itself is stuck. A log alone names few with certainty: it supports what
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from detectors.flight import Hang, names
+from detectors.hang import Hang, names
 
 FEW = 4
 """Silent ranks are suspects only where they are at most one in four of those that write into the log."""

@@ -8,7 +8,7 @@ import msgspec
 
 from collectors.flight_recorder import parse
 from collectors.plain_pickle import MOST_BYTES, Refused
-from detectors.flight import Dump
+from detectors.flight_dump import Dump
 from lockstep.analyze.files import open_bytes
 from lockstep.analyze.recording import Input
 from runtime.errors import UserError

@@ -7,7 +7,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from detectors import flight, standstill, watchdog
-from detectors.flight import Dump, Hang
+from detectors.flight_dump import Dump
+from detectors.hang import Hang
 from detectors.ras import Snapshot
 from lockstep.analyze import flight_recorder, job_log, ras
 from lockstep.analyze.flight_recorder import Scene

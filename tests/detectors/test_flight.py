@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.flight import Dump, Group, Op, judge
+from detectors.flight import judge
+from detectors.flight_dump import Dump, Group, Op
 from detectors.waits import ends, waiters
 
 WORLD = "0:default_pg:all"
