@@ -300,13 +300,12 @@ def _supply(document: Document, uri: str) -> Iterator[Row]:
     """A PowerSupply, its metrics, or an entry of the old Power.PowerSupplies."""
     into = excerpt(get(document, "InputPowerWatts", SUPPLY))
     out = excerpt(get(document, "OutputPowerWatts", SUPPLY))
-    values = {
+    values: dict[str, float | None] = {
         "output_w": out if out is not None else _first(document, "PowerOutputWatts", "LastPowerOutputWatts"),
         "input_w": into if into is not None else _first(document, "PowerInputWatts"),
-        "status_code": health_of(document),
     }
     if state_of(document).lower() != "absent":
-        yield _row("shelf", uri.removesuffix("/Metrics"), values, document)
+        yield _shelf(values, document, uri)
 
 
 SUPPLY = frozenset(("InputPowerWatts", "OutputPowerWatts", "PowerInputWatts", "PowerOutputWatts"))
@@ -319,8 +318,14 @@ def _power(document: Document, uri: str) -> Iterator[Row]:
 
 def _distribution(document: Document, uri: str) -> Iterator[Row]:
     """A power shelf or unit as a whole; PowerWatts is what goes through it."""
-    values = {"input_w": excerpt(get(document, "PowerWatts")), "status_code": health_of(document)}
-    yield _row("shelf", uri.removesuffix("/Metrics"), values, document)
+    yield _shelf({"input_w": excerpt(get(document, "PowerWatts"))}, document, uri)
+
+
+def _shelf(values: dict[str, float | None], document: Document, uri: str) -> Row:
+    """A row of a supply or shelf; its metrics, a resource of their own, say how it is read, not how it is."""
+    if uri.endswith("/Metrics"):
+        return _row("shelf", uri.removesuffix("/Metrics"), values, document)
+    return _row("shelf", uri, values | {"status_code": health_of(document)}, document)
 
 
 def _first(document: Document, *names: str) -> float | None:

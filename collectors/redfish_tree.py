@@ -34,6 +34,9 @@ LINKS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """By kind of resource, in the order in which they are read: leaks first."""
 
+LINK_WITH_A_NAME = 3
+"""A member of a collection with more properties than a link with its type and name is the resource itself."""
+
 OLDER = {"Thermal": "ThermalSubsystem", "Power": "PowerSubsystem"}
 """The old resource is read only where the controller has no new one: the same fans stand in both."""
 
@@ -75,9 +78,10 @@ def _collection(document: Document, uri: str) -> Look:
         if not isinstance(member, Mapping):
             continue
         own = member.get("@odata.id")
-        if len(member) > 1 and parse(member, own if isinstance(own, str) else uri):
-            whole = True
-            follow += look(member, own if isinstance(own, str) else uri).follow
+        here = look(member, own if isinstance(own, str) else uri)
+        if here.readings or len(member) > LINK_WITH_A_NAME:
+            whole = whole or here.readings
+            follow += here.follow
         elif local(own):
             follow.append(str(own))
     following = get(document, "Members@odata.nextLink")
