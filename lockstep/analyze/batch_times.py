@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from detectors.batch_times import BatchTimeDetector
+from detectors.batch_times import READY, BatchTimeDetector
 from lockstep.analyze import table
 from lockstep.analyze.recording import CLUSTER, TICK_MS, Input, Progress, Run
 from schemas.finding import Finding
@@ -46,7 +46,7 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
         first = next(rows, None)
         if first is not None:
             job = input_.path.name.partition(".")[0]
-            yield Run(None, job, first.time >= EPOCH_S, _ticks(job, first, _counted(input_, rows, progress)))
+            yield Run(None, job, first.time >= EPOCH_S, _ticks(job, first, input_, progress, rows))
 
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:
@@ -91,16 +91,9 @@ def _batches(input_: Input) -> Iterator[Batch]:
             input_.skip(error.reason)
 
 
-def _counted(input_: Input, rows: Iterator[Batch], progress: Progress) -> Iterator[Batch]:
-    input_.records = 1
-    for row in rows:
-        input_.records += 1
-        if input_.records % 50_000 == 0:
-            progress(f"judging {input_.path.name}", input_.records)
-        yield row
-
-
-def _ticks(job: str, first: Batch, rows: Iterator[Batch]) -> Iterator[tuple[int, list[Finding]]]:
+def _ticks(
+    job: str, first: Batch, input_: Input, progress: Progress, rows: Iterator[Batch]
+) -> Iterator[tuple[int, list[Finding]]]:
     """A round ends where one of its workers comes again: they need not report at the same moments. A time that is no
     moment counts as the number of the round instead, in a tick of its own."""
     detector = BatchTimeDetector(CLUSTER, job)
@@ -112,9 +105,16 @@ def _ticks(job: str, first: Batch, rows: Iterator[Batch]) -> Iterator[tuple[int,
         tick = int(time * scale) if timed else tick + TICK_MS
         return tick, detector.update(tick, 0 if timed else int(time), held)
 
+    input_.records = 1
     for row in rows:
+        input_.records += 1
+        if input_.records % 50_000 == 0:
+            progress(f"judging {input_.path.name}", input_.records)
         if row.worker in held:
             yield judged()
             held = {}
         held[row.worker], time = row.batch_time, row.time
     yield judged()
+    if not detector.judged:
+        note = f"not judged: no two workers have {READY} usual times and one more to compare with them"
+        input_.notes = [*input_.notes, note]

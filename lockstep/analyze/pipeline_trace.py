@@ -7,13 +7,14 @@ import heapq
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from collectors.steps import natural
-from detectors.pipeline import PipelineDetector
+from detectors.pipeline import STEADY, PipelineDetector
 from detectors.pipeline_grid import GARBAGE, PipelineOps
 from detectors.pipeline_replay import BACKWARD, FORWARD
 from lockstep.analyze import table
@@ -56,7 +57,7 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     """One run per job."""
     for job, files in _jobs(inputs):
         rows = heapq.merge(*(_ordered(input_, progress) for input_ in files), key=lambda row: row.step)
-        yield Run(None, job, False, _ticks(job, rows))
+        yield Run(None, job, False, _ticks(job, rows, files))
 
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:
@@ -76,7 +77,8 @@ def parse(row: Mapping[str, Any] | None) -> Operation:
     """One row by column name; numbers may be text. Raises BadOperation."""
     if row is None:
         raise BadOperation("broken")
-    dp, stage, rank, step = (natural(row.get(name)) for name in ("dp_rank", "stage", "rank", "step"))
+    dp, stage, rank = natural(row.get("dp_rank")), natural(row.get("stage")), natural(row.get("rank"))
+    step = natural(row.get("step"))
     if dp is None or stage is None or rank is None:
         raise BadOperation("no_worker")
     if step is None:
@@ -90,6 +92,7 @@ def parse(row: Mapping[str, Any] | None) -> Operation:
     return Operation(step, dp, stage, rank, kind_of(name), start, duration)
 
 
+@lru_cache(maxsize=1024)
 def kind_of(name: str) -> int:
     """What an operation is, by its name.
 
@@ -115,6 +118,9 @@ def _number(value: Any) -> float:
 
 def _jobs(inputs: list[Input]) -> Iterator[tuple[str, list[Input]]]:
     """The files of each job with its name: of one folder those whose workers differ."""
+    if len(inputs) == 1:
+        yield _name(inputs[0].path), inputs
+        return
     folders: dict[Path, list[list[tuple[Input, set[tuple[Any, ...]]]]]] = {}
     for input_ in inputs:
         workers = {
@@ -128,7 +134,11 @@ def _jobs(inputs: list[Input]) -> Iterator[tuple[str, list[Input]]]:
     for folder, jobs in folders.items():
         for job in jobs:
             files = [input_ for input_, _ in job]
-            yield (files[0].path.name.partition(".")[0] if len(files) == 1 else folder.name or "pipeline"), files
+            yield _name(files[0].path if len(files) == 1 else folder), files
+
+
+def _name(path: Path) -> str:
+    return path.name.partition(".")[0] or "pipeline"
 
 
 def _ordered(input_: Input, progress: Progress) -> Iterator[Operation]:
@@ -153,13 +163,16 @@ def _operations(input_: Input) -> Iterator[Operation]:
             input_.skip(error.reason)
 
 
-def _ticks(job: str, rows: Iterator[Operation]) -> Iterator[tuple[int, list[Finding]]]:
+def _ticks(job: str, rows: Iterator[Operation], files: list[Input]) -> Iterator[tuple[int, list[Finding]]]:
     """One tick per step: the file's times need not be moments, nor be in seconds."""
     detector = PipelineDetector(CLUSTER, job)
     tick = 0
     for step, part in itertools.groupby(rows, key=lambda row: row.step):
         tick += TICK_MS
         yield tick, detector.update(tick, step, _step([row for row in part if row.kind != OTHER]))
+    if detector.judged < STEADY.k:
+        have = f"{detector.judged} steps in which workers or microbatches can be compared"
+        files[0].notes = [*files[0].notes, f"not judged: {have}; {STEADY.k} are needed"]
 
 
 def _step(rows: list[Operation]) -> PipelineOps:

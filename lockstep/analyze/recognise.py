@@ -43,6 +43,8 @@ def recognise(path: Path) -> str | None:
     start = head(path)
     if start.startswith(PARQUET):
         return _table(parquet_columns(path))
+    if table := _table(csv_columns(start)):
+        return table
     for kind, looks in LOOKS.items():
         if looks(start):
             return kind
@@ -53,8 +55,6 @@ def recognise(path: Path) -> str | None:
         if INSPECTOR_KEYS & row.keys():
             return "inspector"
         return _table(set(row))
-    if table := _table(csv_columns(start)):
-        return table
     return "job-log" if nccl_log.looks_like(tail(path)) else None
 
 
