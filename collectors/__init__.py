@@ -9,6 +9,9 @@ COLLECTORS: dict[str, str] = {
     "gpu": "collectors.gpu",  # GPUs and their links, through the driver
     "jobs": "collectors.jobs",  # whose they are; what the node is made of
     "host": "collectors.host",  # CPUs, memory, disks
+    "hwmon": "collectors.hwmon",  # the board's own sensors and fans
+    "clock": "collectors.clock_sync",  # how well the clock is kept
+    "ranks": "collectors.rank_states",  # how the training processes are
     "fabric": "collectors.fabric",  # InfiniBand and RoCE ports
     "kernel": "collectors.kmsg",  # XIDs, bus errors, processes killed
     "nccl": "collectors.collectives",  # collectives, from NCCL Inspector

@@ -55,7 +55,7 @@ class Hosts:
         self._gone, self._foreign = effects.gone | effects.lost, effects.foreign
         self._files = {
             "stat": [
-                f"cpu  {busy:.0f} 0 0 {everything - busy:.0f} 0 0 0 0 0 0\n"
+                f"cpu  {busy:.0f} 0 0 {everything - busy:.0f} 0 0 0 0 0 0\nprocs_blocked 0\n"
                 for busy, everything in zip(self._busy_ticks.tolist(), self._all_ticks.tolist(), strict=True)
             ],
             "loadavg": [
@@ -64,12 +64,16 @@ class Hosts:
             ],
             "meminfo": [
                 f"MemTotal: {MEMORY_KIB} kB\nMemAvailable: {MEMORY_KIB * share:.0f} kB\n"
+                "SwapTotal: 0 kB\nSwapFree: 0 kB\n"
                 for share in available.tolist()
             ],
+            "vmstat": ["oom_kill 0\n"] * len(training),
             "diskstats": [f" 259 0 nvme0n1 1 0 8 1 2 0 16 2 0 {ms:.0f} 3\n" for ms in self._disk_ms.tolist()],
         } | {
             f"pressure/{kind}": [
-                f"some avg10={value:.2f} avg60={value:.2f} avg300={value:.2f} total=1\n" for value in values
+                f"some avg10={value:.2f} avg60={value:.2f} avg300={value:.2f} total=1\n"
+                f"full avg10={value / 2:.2f} avg60={value / 2:.2f} avg300={value / 2:.2f} total=1\n"
+                for value in values
             ]
             for kind, values in zip(("cpu", "memory", "io"), self._pressure.tolist(), strict=True)
         }

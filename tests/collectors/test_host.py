@@ -18,11 +18,11 @@ from collectors.host import (
 
 
 def test_busy_contains_steal_and_not_idle_nor_waiting() -> None:
-    assert parse_cpu("cpu  46698 0 8287 273047 1062 0 667 1558 0 0\ncpu0 1 2 3 4\n") == (57210, 1558, 331319)
+    assert parse_cpu("cpu  46698 0 8287 273047 1062 0 667 1558 0 0\ncpu0 1 2 3 4\n") == (57210, 1558, 331319, 1062)
 
 
 def test_an_old_kernel_without_steal() -> None:
-    assert parse_cpu("cpu 1 2 3 4 5 6 7\n") == (19, 0, 28)
+    assert parse_cpu("cpu 1 2 3 4 5 6 7\n") == (19, 0, 28, 5)
 
 
 @pytest.mark.parametrize("text", ["", "intr 1 2 3", "cpu", "cpu a b c d"])
@@ -51,16 +51,17 @@ def test_disks_without_what_is_no_hardware() -> None:
         " 259       0 nvme0n1 75968 9895 7223274 50815 18899 46370 5674328 25745 0 20064 80843\n"
         " 254       0 vda 1 2 3 4 5 6 7 8 9 50 11 12 13 14 15 16 17\n"
     )
-    assert parse_diskstats(text) == {"nvme0n1": 20064, "vda": 50}
+    assert parse_diskstats(text) == {"nvme0n1": (20064, 94867, 76560), "vda": (50, 6, 12)}
 
 
 FILES = {
-    "stat": "cpu  1000 0 500 8000 500 0 0 0 0 0\n",
+    "stat": "cpu  1000 0 500 8000 500 0 0 0 0 0\nprocs_running 6\nprocs_blocked 2\n",
+    "vmstat": "nr_free_pages 1\noom_kill 3\n",
     "loadavg": "4.00 3.00 2.00 6/900 12345\n",
-    "meminfo": "MemTotal: 1048576 kB\nMemAvailable: 524288 kB\n",
+    "meminfo": "MemTotal: 1048576 kB\nMemAvailable: 524288 kB\nSwapTotal: 4096 kB\nSwapFree: 1024 kB\n",
     "pressure/cpu": "some avg10=2.00 avg60=0 avg300=0 total=1\n",
-    "pressure/memory": "some avg10=0.00 avg60=0 avg300=0 total=1\n",
-    "pressure/io": "some avg10=7.25 avg60=0 avg300=0 total=1\n",
+    "pressure/memory": "some avg10=0.00 avg60=0 avg300=0 total=1\nfull avg10=0.00 avg60=0 avg300=0 total=1\n",
+    "pressure/io": "some avg10=7.25 avg60=0 avg300=0 total=1\nfull avg10=6.50 avg60=0 avg300=0 total=1\n",
     "diskstats": " 259 0 nvme0n1 1 0 8 1 2 0 16 2 0 1000 3\n 259 5 nvme1n1 1 0 8 1 2 0 16 2 0 2000 3\n",
 }
 
@@ -82,13 +83,13 @@ def test_a_tick_is_compared_with_the_one_before(tmp_path: Path) -> None:
     clock = FakeClock()
     collector = HostCollector(tmp_path, "node-7", clock)
     first = collector.collect(0)
-    assert first.missing == {"first_reading": 3}
+    assert first.missing == {"first_reading": 5}
     clock.advance(2.0)
     write(
         tmp_path,
         {
-            "stat": "cpu  1100 0 540 8040 510 0 0 10 0 0\n",
-            "diskstats": " 259 0 nvme0n1 1 0 8 1 2 0 16 2 0 1100 3\n 259 5 nvme1n1 1 0 8 1 2 0 16 2 0 3000 3\n",
+            "stat": "cpu  1100 0 540 8040 510 0 0 10 0 0\nprocs_running 6\nprocs_blocked 2\n",
+            "diskstats": " 259 0 nvme0n1 5 0 8 9 8 0 16 14 0 1100 3\n 259 5 nvme1n1 1 0 8 1 2 0 16 2 0 3000 3\n",
         },
     )
     second = collector.collect(2000)
@@ -105,6 +106,13 @@ def test_a_tick_is_compared_with_the_one_before(tmp_path: Path) -> None:
             "memory_pressure_pct": 0.0,
             "io_pressure_pct": 7.25,
             "disk_busy_pct": 50.0,
+            "disk_wait_ms": 2.0,
+            "cpu_iowait_pct": 5.0,
+            "blocked_count": 2.0,
+            "swap_used_mib": 3.0,
+            "oom_kill_count": 3.0,
+            "memory_full_pressure_pct": 0.0,
+            "io_full_pressure_pct": 6.5,
         }
     )
 
@@ -126,7 +134,7 @@ def test_a_file_that_is_absent_or_odd_costs_its_own_columns(tmp_path: Path) -> N
     write(tmp_path, FILES | {"pressure/io": "nonsense\n", "meminfo": ""})
     (tmp_path / "pressure/cpu").unlink()
     reading = HostCollector(tmp_path, "node-7", FakeClock()).collect(0)
-    assert reading.missing == {"first_reading": 3, "unsupported": 4}
+    assert reading.missing == {"first_reading": 5, "unsupported": 6}
     assert readings(reading)["load_1m"] == 4.0
 
 
