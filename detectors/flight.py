@@ -72,11 +72,13 @@ def judge(dumps: Sequence[Dump]) -> list[Hang]:
     if single:
         return _culprits(by_rank, waits, edges, single, stuck)
     rings = [end for end in found if len(end) > 1]
+    if held := _held_up(waits, rings):
+        return _culprits(by_rank, waits, edges, held, stuck)
     if rings:
         return [_deadlock(waits, edges, ring) for ring in rings]
     if stuck:
         return _culprits(by_rank, waits, edges, stuck, stuck)
-    return _without_dump(by_rank, waits) or _all_inside(by_rank, waits)
+    return _without_dump(by_rank, waits) or _all_inside(by_rank, waits) or _elsewhere(by_rank, waits)
 
 
 def _aligned(dumps: dict[int, Dump]) -> dict[int, Dump]:
@@ -115,9 +117,11 @@ def _waits(dumps: dict[int, Dump]) -> Iterable[_Wait]:
                     first[key] = op
         for op in first.values():
             if op.p2p:
-                peer = dumps.get(op.peer) if op.peer is not None else None
-                there = peer is None or op.peer == rank or _meets(peer, rank, op)
-                yield _Wait(rank, op, set() if there or op.peer is None else {op.peer}, set())
+                if op.peer is None or op.peer == rank:
+                    continue
+                other = dumps.get(op.peer)
+                absent = {op.peer} if other is not None and not _meets(other, rank, op) else set()
+                yield _Wait(rank, op, absent, {op.peer} if other is None else set())
                 continue
             absent, unknown = set(), set()
             for member in members(dumps, op.group):
@@ -133,6 +137,18 @@ def _waits(dumps: dict[int, Dump]) -> Iterable[_Wait]:
 def _too_early(other: Dump, op: Op) -> bool:
     """Whether a dump was written before the operation could be missed in it."""
     return 0 < other.written_ms < op.created_ms + YOUNG_MS and other.newest_ms <= other.written_ms
+
+
+def _held_up(waits: list[_Wait], rings: list[frozenset[int]]) -> set[int]:
+    """Who holds up a ring that closes only over sends and receives: these are posted ahead, so a rank that is stuck in
+    its own process may have one open. In the collectives alone the waiting then ends at it."""
+    inside = set().union(*rings)
+    edges: dict[int, set[int]] = {}
+    for wait in waits:
+        if not wait.op.p2p and wait.rank in inside:
+            edges.setdefault(wait.rank, set()).update(wait.absent)
+    held = {rank for end in ends(edges) if len(end) == 1 for rank in end if rank in inside}
+    return held if len(held) * 2 <= len(inside) else set()
 
 
 def _others_wait(dumps: dict[int, Dump], waits: list[_Wait], rank: int) -> bool:
@@ -298,7 +314,8 @@ def _without_dump(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
     for w in waits:
         if w.unknown and len(w.unknown) <= max(1, len(members(dumps, w.op.group)) // FEW):
             ranks |= w.unknown
-    if not ranks:
+    world = {rank for dump in dumps.values() for group in dump.groups.values() for rank in group.ranks} | dumps.keys()
+    if not ranks or len(ranks) > max(1, len(world) // FEW):
         return []
     first = min((w for w in waits if w.unknown & ranks), key=lambda w: w.op.created_ms)
     label = _label(dumps, first.op.group)
@@ -329,7 +346,8 @@ def _all_inside(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
     first = min(whole, key=lambda w: (w.op.created_ms, w.op.seq))
     ranks = members(dumps, first.op.group)
     inside = {w.rank for w in whole if (w.op.group, w.op.seq) == (first.op.group, first.op.seq)}
-    if len(inside) < 2 or inside != set(ranks):
+    outside = {w.rank for w in waits if w.unknown or w.absent}
+    if len(inside) < 2 or inside != set(ranks) or inside & outside:
         return []
     label = _label(dumps, first.op.group)
     timed = any(w.op.started for w in whole)
@@ -347,6 +365,29 @@ def _all_inside(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
                 f"{names(inside)} have entered {_called(first.op)} of {label}; none has finished it",
                 *_no_dumps(dumps),
             ),
+        )
+    ]
+
+
+def _elsewhere(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
+    """All waiting leads to ranks whose dumps are not here: it hangs, and nobody can be named."""
+    blind = [w for w in waits if w.unknown]
+    if len({w.rank for w in blind}) < 2:
+        return []
+    first = min(blind, key=lambda w: (w.op.p2p, w.op.created_ms, w.rank))
+    waiting, unknown = {w.rank for w in waits}, set().union(*(w.unknown for w in blind))
+    label = _label(dumps, first.op.group)
+    return [
+        Hang(
+            "unknown",
+            (),
+            label,
+            0.5,
+            "not_entered",
+            len(waiting),
+            first.op.created_ms,
+            f"job stands still in {_called(first.op)} of {label}: all that is known waits for ranks without a dump",
+            (f"{names(waiting)} wait for {names(unknown)}, whose dumps are not here: who is at fault they would tell",),
         )
     ]
 
