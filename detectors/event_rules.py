@@ -59,8 +59,17 @@ QUIET_MS = 3_600_000
 says nothing while nobody uses it), or when the GPU was reset or came back."""
 
 
+COLLECTOR = EventCause("degradation", "sensor_fault", HARDLY_SURE)
+"""A collector that stalls or fails: part of the node is not seen. Not a fault of the part. Those that read a rack's
+controllers are left to the rack's rules, which know whose controller it is."""
+
+FAILED, RECOVERED = ("collector_stalled", "collector_failed"), "collector_recovered"
+
+
 def meaning(event: Event) -> EventCause | None:
-    """What a critical event means; None for any other."""
+    """What a critical event, or a collector's failure, means; None for any other."""
+    if event.kind in FAILED and "bmc" not in event.detail:
+        return COLLECTOR
     if event.severity != "critical":
         return None
     if event.kind == "hang":

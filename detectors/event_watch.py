@@ -6,9 +6,11 @@ import msgspec
 
 from detectors.episode import Episode, Episodes
 from detectors.event_rules import (
+    FAILED,
     FLAP_MS,
     FLAPS,
     QUIET_MS,
+    RECOVERED,
     SURE,
     EventCause,
     event_rule,
@@ -32,6 +34,10 @@ SEEN_EVENTS = 64
 
 RETURN_MS = 60_000
 """A GPU that was lost is not back before a minute has passed, whatever it answers."""
+
+
+LONGEST_MS = 86_400_000
+"""A collector says once that it fails and once that it is well; after a day the second word was lost."""
 
 
 class Trouble(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -89,6 +95,10 @@ class EventWatch:
             return self._close(gpu, event.ts_ms)
         if event.kind == "hang_over":
             return self._over(event.job, event.ts_ms)
+        if event.kind == RECOVERED:
+            return self._reads_again(event.detail.get("collector", ""), event.ts_ms)
+        if event.kind == "agent_started":  # which says of each collector anew what is wrong
+            return self._reads_again("", event.ts_ms)
         if event.kind == "link_up":
             return self._link_up(link_of(event), event.ts_ms)
         means = meaning(event)
@@ -116,7 +126,7 @@ class EventWatch:
         said = []
         for key, trouble in list(self._troubles.items()):
             quiet_ms = now_ms - trouble.last_ms
-            over = quiet_ms > QUIET_MS
+            over = quiet_ms > (LONGEST_MS if trouble.event.kind in FAILED else QUIET_MS)
             if trouble.up:
                 over = quiet_ms > FLAP_MS
             if trouble.cause == "gpu_lost":
@@ -195,6 +205,16 @@ class EventWatch:
         said = []
         for key, trouble in list(self._troubles.items()):
             if gpu and trouble.subject.gpu == gpu:
+                said += self._episodes.close(event_rule(trouble.means), trouble.subject, ts_ms)
+                del self._troubles[key]
+        return said
+
+    def _reads_again(self, collector: str, ts_ms: int) -> list[Finding]:
+        """A collector is well, or ("") all of them: what was said of its failure is over."""
+        said = []
+        for key, trouble in list(self._troubles.items()):
+            own = not collector or trouble.event.detail.get("collector", "") == collector
+            if trouble.event.kind in FAILED and own:
                 said += self._episodes.close(event_rule(trouble.means), trouble.subject, ts_ms)
                 del self._troubles[key]
         return said
