@@ -147,10 +147,10 @@ class GpuCollector:
         links: dict[str, Row] = {}
         for device, said in zip(self._devices.values(), told, strict=True):
             rows |= {device.gpu: said.row} | dict(said.parts)
-            links |= {f"{device.gpu.uuid}/{link}": row for link, row in enumerate(said.links)}
+            links |= {f"{device.gpu.uuid}/{link}": row for link, row in enumerate(said.links) if _is_link(row)}
         matrix, missing = table("gpu", [gpu.uuid for gpu in rows], columns, list(rows.values()))
         sections = {"gpu": matrix}
-        if any(links.values()):
+        if links:
             had = [name for name in names("nvlink") if any(name in row for row in links.values())]
             filled = [{name: row.get(name, "unsupported") for name in had} for row in links.values()]
             sections["nvlink"], without = table("nvlink", list(links), tuple(had), filled)
@@ -178,6 +178,11 @@ class GpuCollector:
     def _gone(self, code: str, words: str, kind: str = "", restart: bool = False) -> CollectorError:
         nothing = self._reading([Told(dict.fromkeys(COLUMNS, code)) for _ in self._devices], ())
         return CollectorError(code, words, kind or code, nothing, restart)
+
+
+def _is_link(row: Row) -> bool:
+    """Whether a link tells anything: some products count more links than they have."""
+    return any(value != "unsupported" for value in row.values())
 
 
 def on_node(node: "Node") -> Collector:

@@ -97,6 +97,7 @@ class FakeNvml:
         self.asks: list[list[tuple[int, int]]] = []
         self.on_call: Callable[[str], None] = lambda name: None
         self.opened = False
+        self.driver = "580.95.05"
 
     class c_nvmlGpmMetricsGet_t:  # noqa: N801
         def __init__(self) -> None:
@@ -114,7 +115,7 @@ class FakeNvml:
 
     def nvmlSystemGetDriverVersion(self) -> str:
         self._called("nvmlSystemGetDriverVersion")
-        return "580.95.05"
+        return self.driver
 
     def nvmlDeviceGetCount(self) -> int:
         self._called("nvmlDeviceGetCount")
