@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.past import Past
-from detectors.two_sided import StepTable
+from detectors.two_sided import StepTable, wide
 
 Floats = NDArray[np.float64]
 
@@ -92,16 +92,18 @@ class _Window(NamedTuple):
     own: Floats
 
 
+STEP, FLOOR, HELD = range(3)
+"""The averages of a window: the step, its floor, and the delay of whoever was last."""
+
+
 class ShiftWatch:
     """The window over a job's steps. `raised` is True from the first raised window on, before it is a verdict."""
 
-    PASTS = ("steps", "floor", "delay", "own")
+    PASTS = ("job", "own")
     """What is learned, and saved with the job's learning."""
 
     def __init__(self) -> None:
-        self.steps = Past(1)
-        self.floor = Past(1)
-        self.delay = Past(1)
+        self.job = Past(3)
         self.own = Past(0)
         self.raised = False
         self._rows: deque[tuple[float, float, float, int, Floats]] = deque(maxlen=WINDOW)
@@ -120,7 +122,7 @@ class ShiftWatch:
         """One step: what each rank did in it, its usual own time, and whether single ranks are blamed already."""
         self.own.grow(len(now.own))
         excess = now.own - usual_own
-        known = not np.isnan(excess).all()
+        known = bool((excess == excess).any())
         last = int(np.nanargmax(excess)) if known else -1
         delay = float(excess[last]) if known else float("nan")
         self._rows.append((now.step_us, now.floor_us, delay, last, _of_nodes(now.own, node_of)))
@@ -129,7 +131,7 @@ class ShiftWatch:
             return None
         size = len(now.own)
         three = _trimmed(np.array([row[:3] for row in self._rows]))
-        owns = _trimmed(np.array([np.concatenate([r[4], np.full(size - len(r[4]), np.nan)]) for r in self._rows]))
+        owns = _trimmed(np.array([wide(row[4], size) for row in self._rows]))
         window = _Window(float(three[0]), float(three[1]), float(three[2]), owns)
         self._blamed = WINDOW if blamed else max(self._blamed - 1, 0)
         up = self.seen >= READY and self._up(window, node_of)
@@ -145,12 +147,12 @@ class ShiftWatch:
 
     def _up(self, window: _Window, node_of: dict[int, str]) -> bool:
         together = bool(_movers(self._moved(window.own), node_of))
-        if _risen(window.step_us, self.steps, RISE, 0.5 if together else 1.0):
+        if _risen(window.step_us, self.job, STEP, RISE, 0.5 if together else 1.0):
             return together or not self._blamed
-        return together and _risen(window.floor_us, self.floor, FLOOR_RISE)
+        return together and _risen(window.floor_us, self.job, FLOOR, FLOOR_RISE)
 
     def _moved(self, owns: Floats) -> NDArray[np.bool_]:
-        limit = np.maximum(OWN_RISE * float(self.steps.centre[0]), 2 * np.nan_to_num(self.own.spread))
+        limit = np.maximum(OWN_RISE * float(self.job.centre[STEP]), 2 * np.nan_to_num(self.own.spread))
         moved: NDArray[np.bool_] = owns - self.own.centre > limit
         return moved
 
@@ -162,13 +164,11 @@ class ShiftWatch:
         if self.seen < READY or len(self._unlearned) > DELAY:
             old = self._unlearned.popleft()
             self.own.grow(len(old.own))
-            self.steps.learn(np.array([old.step_us]))
-            self.floor.learn(np.array([old.floor_us]))
-            self.delay.learn(np.array([old.delay_us]))
+            self.job.learn(np.array([old.step_us, old.floor_us, old.delay_us]))
             self.own.learn(np.concatenate([old.own, np.full(self.own.size - len(old.own), np.nan)]))
 
     def _shift(self, window: _Window, node_of: dict[int, str]) -> Shift:
-        usual = float(self.steps.centre[0])
+        usual = float(self.job.centre[STEP])
         rise = window.own - self.own.centre
         moved = self._moved(window.own)
         own_rise = float(np.nanmedian(rise[moved])) if moved.any() else 0.0
@@ -189,7 +189,7 @@ class ShiftWatch:
             own_us=float(np.nanmedian(window.own)) if moved.any() else float("nan"),
             own_past_us=float(np.nanmedian(self.own.centre)) if moved.any() else float("nan"),
             delay_us=window.delay_us,
-            delay_past_us=float(self.delay.centre[0]),
+            delay_past_us=float(self.job.centre[HELD]),
             onset_ms=self._since[0],
             onset_step=self._since[1],
         )
@@ -201,8 +201,8 @@ class ShiftWatch:
 
     def _delaying(self, window: _Window, node_of: dict[int, str]) -> str | None:
         """The one node whose ranks hold the job up in turn; None where several nodes' do."""
-        rise = window.step_us - float(self.steps.centre[0])
-        if not (window.delay_us - float(self.delay.centre[0]) >= DELAY_PART * rise > 0) or not _told_apart(node_of):
+        rise = window.step_us - float(self.job.centre[STEP])
+        if not (window.delay_us - float(self.job.centre[HELD]) >= DELAY_PART * rise > 0) or not _told_apart(node_of):
             return None
         held: dict[int, float] = {}
         for _, _, delay, last, _ in self._rows:
@@ -216,8 +216,8 @@ class ShiftWatch:
         return node if node and most >= MOST * total else None
 
 
-def _risen(value: float, past: Past, part: float, bar: float = 1.0) -> bool:
-    usual, spread = float(past.centre[0]), float(past.spread[0])
+def _risen(value: float, past: Past, which: int, part: float, bar: float = 1.0) -> bool:
+    usual, spread = float(past.centre[which]), float(past.spread[which])
     return value - usual > bar * max(part * usual, Z * spread)
 
 

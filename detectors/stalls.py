@@ -67,12 +67,16 @@ class StallWatch:
         if self.seen <= READY:
             self._learn(last[0])
             return set()
+        if busy:
+            self._window.clear()
+            self._open = set()
+            return self._open
         self._window.append(last)
         if len(self._window) > OF_STEPS:
             oldest = self._window.popleft()
-            if not busy and not self._open:
+            if not self._open:
                 self._learn(oldest[0])
-        self._open = set() if busy else self._judge(step_us)
+        self._open = self._judge(step_us)
         return self._open
 
     def since(self, rank: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from detectors.groups import Floats
-from detectors.two_sided import StepTable
+from detectors.two_sided import StepTable, median
 
 SPORADIC = 0.35
 """Where the median step shows less than this part of the mean excess, few steps hold most of it."""
@@ -60,15 +60,15 @@ def describe(
     data = _mean([row.data[rank] for row in rows if len(row.data) > rank])
     allocator = _mean([row.allocator[rank] for row in rows if len(row.allocator) > rank])
     rise = max(own - own_past_us, 1e-9)
-    data_past = min(_median(row.data) for row in rows)
-    blocked = float(np.median([_median(row.blocked) for row in rows]))
+    data_past = min(median(row.data) for row in rows)
+    blocked = float(np.median([median(row.blocked) for row in rows]))
     return StepCulprit(
         rank=rank,
         excess_us=float(np.mean(score)),
         typical_us=float(np.median(score)),
         self_us=own,
         self_past_us=own_past_us,
-        peers_wait_us=blocked - _median(blocked_past),
+        peers_wait_us=blocked - median(blocked_past),
         step_us=float(np.median([row.step_us for row in rows])),
         step_past_us=step_past_us,
         data_share=min(max(data - data_past, 0.0) / rise, 1.0),
@@ -81,8 +81,3 @@ def describe(
 def _mean(values: Sequence[float]) -> float:
     heard = [value for value in values if value == value]
     return float(np.mean(heard)) if heard else 0.0
-
-
-def _median(values: Floats) -> float:
-    heard = values[~np.isnan(values)]
-    return float(np.median(heard)) if len(heard) else 0.0

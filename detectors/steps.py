@@ -20,7 +20,7 @@ from detectors.shift import Shift, ShiftWatch
 from detectors.stalls import StallWatch
 from detectors.step_culprit import HeavyRank, StepCulprit, describe
 from detectors.suspicion import THRESHOLD, Suspicion
-from detectors.two_sided import StepTable, lone, step_table, two_sided, wide
+from detectors.two_sided import StepTable, lone, median, step_table, two_sided, wide
 from schemas.step import RankStep, StepFrame
 
 READY = 20
@@ -63,6 +63,9 @@ MOST_OF_A_RISE, ALL_OF_A_RISE, ALONE = 0.4, 1.5, 3.0
 and three times as much as anybody else's. Where they hold much more than the rise, the job beats: what it loses in one
 step it gains in the next (host-bound Ascend runs: four times), and nobody is to blame."""
 
+LEAST_NOISE = 0.005
+"""No job is quieter than half a percent: the spread of steady gpu-bound runs."""
+
 SUSPECTED = THRESHOLD / 3
 """A rank with a third of the evidence that names a culprit counts when its node is looked at as a whole."""
 
@@ -97,11 +100,16 @@ class _Pending:
         self.rows: dict[int, RankStep] = {}
 
 
+STEP, FLOOR, JUMP, WORST = range(4)
+"""What is learned of a job as a whole: its step time, the floor of it, the change from one step to the next, and the
+score of the worst rank."""
+
+
 class StepDetector:
     """The steps of one job. `add` frames, then run through `judge` once per tick: one state per judged step, while
     which `culprit` and `heavy_rank` describe the ranks it names."""
 
-    PASTS = ("own", "blocked", "score", "worst", "work", "step", "jump", "floor")
+    PASTS = ("own", "blocked", "score", "work", "job")
     """What is learned, and saved with the job's learning."""
 
     def __init__(self) -> None:
@@ -114,11 +122,8 @@ class StepDetector:
         self.own = Past(0)
         self.blocked = Past(0)
         self.score = Past(0)
-        self.worst = Past(1)
         self.work = Past(0)
-        self.step = Past(1)
-        self.jump = Past(1)
-        self.floor = Past(1)
+        self.job = Past(4)
         self.shift = ShiftWatch()
         self.stalls = StallWatch()
         self._late = Suspicion(0, PAIRS, OF_STEPS)
@@ -161,10 +166,19 @@ class StepDetector:
         return frozenset(rank for rank, step in self.last_step.items() if step < usual)
 
     @property
+    def usual_us(self) -> float:
+        """The usual step time; NaN before the first step."""
+        return float(self.job.centre[STEP])
+
+    @property
+    def restless(self) -> bool:
+        """Whether the step time usually jumps from one step to the next."""
+        return bool(self.job.centre[JUMP] > NOISY * self.job.centre[STEP])
+
+    @property
     def noisy(self) -> bool:
-        """Whether the step time jumps from one step to the next, usually or just now."""
-        now = float(np.median(self._jumps)) if len(self._jumps) == RECENT else 0.0
-        return max(float(np.nan_to_num(self.jump.centre[0])), now) > NOISY * float(np.nan_to_num(self.step.centre[0]))
+        """Whether it does usually or just now."""
+        return self.restless or (len(self._jumps) == RECENT and median(np.array(self._jumps)) > NOISY * self.usual_us)
 
     @property
     def needed(self) -> int:
@@ -178,7 +192,7 @@ class StepDetector:
         now = step_table(rows, size)
         ts_ms = max((row.end_ms for row in rows.values()), default=0) or tick_ms
         self.newest_ms, self.judged, self.last_number = ts_ms, self.judged + 1, number
-        present = int(np.count_nonzero(~np.isnan(now.own)))
+        present = int(np.count_nonzero(now.own == now.own))
         late, heavy = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
         both = np.full(size, np.nan)
         if self.own.learned >= READY and present > 0:
@@ -186,11 +200,13 @@ class StepDetector:
             before = wide(self._recent[-1].score if self._recent else np.zeros(0), size)
             both = np.minimum(now.score, before)
             more = self._more_work(now)
-            if self.own.learned >= self.needed:
+            noisy = self.noisy
+            if self.own.learned >= (NOISY_READY if noisy else READY):
                 late = (both > self._bar(both)) & ~more
-                if self.noisy:
+                if noisy and late.any():
                     late &= lone(now.score, LONE) & lone(before, LONE)
-            heavy = more & self._slower(now)
+            if more.any() and self._slower(now):
+                heavy = more
         self._late.update(late, max(present, 1), *(self._before or (ts_ms, number)))
         self._before = ts_ms, number
         self._heavy.update(heavy, max(present, 1), ts_ms, number)
@@ -199,7 +215,7 @@ class StepDetector:
         self._recent.append(now)
         steady = frozenset(self._late.steady.nonzero()[0].tolist())
         loaded = frozenset(self._heavy.steady.nonzero()[0].tolist())
-        stalling = self._stalling(now, bool(steady or loaded), ts_ms, number)
+        stalling = self._stalling(now, bool(steady or loaded or self.shift.raised), ts_ms, number)
         shift = self.shift.update(now, self.own.centre, self.node_of, ts_ms, number, bool(steady or loaded))
         self._learn(now, both, late, heavy)
         suspected = frozenset((self._late.score >= SUSPECTED).nonzero()[0].tolist())
@@ -207,36 +223,38 @@ class StepDetector:
 
     def _bar(self, both: Floats) -> Floats:
         """What counts as late, for each rank."""
-        usual_us = float(self.step.centre[0])
-        chance = float(np.nan_to_num(self.worst.centre[0] + Z * self.worst.spread[0]))
-        least = max(EFFECT * usual_us, chance, BESIDE * float(np.nanmax(both, initial=0.0)))
-        bar: Floats = np.maximum(least, Z * np.nan_to_num(self.score.spread))
-        return bar
+        least = max(EFFECT * self.usual_us, self._chance(Z), BESIDE * float(np.fmax.reduce(both, initial=0.0)))
+        return np.fmax(least, Z * self.score.spread)
+
+    def _chance(self, spreads: float) -> float:
+        """What the worst rank of this job shows by chance."""
+        chance = float(self.job.centre[WORST] + spreads * self.job.spread[WORST])
+        return chance if chance == chance else 0.0
 
     def _more_work(self, now: StepTable) -> NDArray[np.bool_]:
         """Who has more to do than usual, beside the change that all of them see."""
         usual = np.where(self.work.centre > 0, self.work.centre, np.nan)
         ratio = now.work / usual
-        if np.isnan(ratio).all():
+        common = median(ratio)
+        if common != common:
             return np.zeros(len(ratio), np.bool_)
         bar = 1 + np.fmax(WORK_RISE, Z * self.work.spread / usual)
-        more: NDArray[np.bool_] = ratio / np.nanmedian(ratio) > bar
+        more: NDArray[np.bool_] = ratio / common > bar
         return more
 
     def _slower(self, now: StepTable) -> bool:
         """Whether the step takes longer than usual, as a whole or without the waiting in it."""
-        for past, value in ((self.step, now.step_us), (self.floor, now.floor_us)):
-            centre, noise = float(past.centre[0]), max(float(past.spread[0]), 0.005 * float(past.centre[0]))
-            if value > centre * (1 + EFFECT) + Z * noise:
+        for at, value in ((STEP, now.step_us), (FLOOR, now.floor_us)):
+            centre = float(self.job.centre[at])
+            noise = max(float(self.job.spread[at]), LEAST_NOISE * centre)
+            if value > centre + max(EFFECT * centre, Z * noise):
                 return True
         return False
 
     def _stalling(self, now: StepTable, busy: bool, ts_ms: int, number: int) -> frozenset[int]:
-        if np.isnan(now.score).all():
+        if self.restless or not (now.score == now.score).any():
             return frozenset()
-        chance = float(np.nan_to_num(self.worst.centre[0] + 2 * Z * self.worst.spread[0]))
-        usual_us = float(self.step.centre[0])
-        return frozenset(self.stalls.update(now.score, chance, usual_us, ts_ms, number, busy or self.shift.raised))
+        return frozenset(self.stalls.update(now.score, self._chance(2 * Z), self.usual_us, ts_ms, number, busy))
 
     def _learn(self, now: StepTable, both: Floats, late: NDArray[np.bool_], heavy: NDArray[np.bool_]) -> None:
         """Learn what is usual: nothing while the job is raised or a culprit is steady, and nobody's late step."""
@@ -246,16 +264,18 @@ class StepDetector:
         self.own.learn(now.own, ~late)
         self.blocked.learn(now.blocked, ~late)
         self.work.learn(now.work, ~heavy)
-        if not np.isnan(both).all():
+        worst = np.nan
+        if (both == both).any():
             self.score.learn(both, ~late)
-            self.worst.learn(np.array([max(float(np.nanmax(both)), 0.0)]))
-        if self._jumps:
-            self.jump.learn(np.array([self._jumps[-1]]))
-        self.step.learn(np.array([now.step_us]))
-        self.floor.learn(np.array([now.floor_us]))
+            worst = max(float(np.fmax.reduce(both)), 0.0)
+        jump = self._jumps[-1] if self._jumps else np.nan
+        self.job.learn(np.array([now.step_us, now.floor_us, jump, worst]))
 
     def accountable(self, shift: Shift) -> int | None:
-        """The one rank whose late steps, steady or not, make up most of a job's slowness; None where nobody's do."""
+        """The one rank whose late steps, steady or not, make up most of a job's slowness; None where nobody's do, and
+        where the job is restless anyway."""
+        if self.restless:
+            return None
         rows = [row.score for row in self._recent]
         size = len(rows[-1])
         scores = np.array([np.concatenate([row, np.full(size - len(row), np.nan)]) for row in rows])
@@ -275,7 +295,7 @@ class StepDetector:
             onset = int(late.onset_ms[rank]), int(late.onset_mark[rank])
         else:
             rows, onset = list(self._recent), self.stalls.since(rank)
-        own, blocked, step = self.own.centre, self.blocked.centre, float(self.step.centre[0])
+        own, blocked, step = self.own.centre, self.blocked.centre, self.usual_us
         return describe(rank, rows, float(own[rank]), blocked, step, onset)
 
     def work_now(self) -> tuple[float, float]:
@@ -298,7 +318,7 @@ class StepDetector:
             work=float(now.work[rank]),
             work_past=float(self.work.centre[rank]),
             step_us=now.step_us,
-            step_past_us=float(self.step.centre[0]),
+            step_past_us=self.usual_us,
             onset_ms=int(self._heavy.onset_ms[rank]),
             onset_step=int(self._heavy.onset_mark[rank]),
         )

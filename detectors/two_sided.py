@@ -11,6 +11,7 @@ enters. Wrong where more than half of the ranks are slow at once (`detectors.shi
 has none of the columns: own time is then unknown and nobody is named.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -32,17 +33,11 @@ class StepTable(NamedTuple):
     work: Floats
     score: Floats
     """The two-sided score of this step alone; NaN while there is no past."""
-
-    @property
-    def floor_us(self) -> float:
-        """The shortest blocked time: that of the last to arrive, who waits for nobody. It is the step's compute and
-        communication without any waiting, as the shortest time of a collective is its transfer."""
-        return float(np.nanmin(self.blocked)) if not np.isnan(self.blocked).all() else float("nan")
-
-    @property
-    def step_us(self) -> float:
-        """The job's step time, the median over its ranks."""
-        return float(np.nanmedian(self.step))
+    step_us: float
+    """The job's step time, the median over its ranks."""
+    floor_us: float
+    """The shortest blocked time: that of the last to arrive, who waits for nobody. It is the step's compute and
+    communication without any waiting, as the shortest time of a collective is its transfer."""
 
 
 def step_table(rows: Mapping[int, RankStep], size: int) -> StepTable:
@@ -56,19 +51,31 @@ def step_table(rows: Mapping[int, RankStep], size: int) -> StepTable:
         ]
     ).T
     step, data, parts = table[0], table[1], table[2:5]
-    known = ~np.isnan(parts).all(axis=0)
-    own = np.where(known, np.maximum(step - np.nansum(parts, axis=0), 0.0), data)
+    absent = np.isnan(parts)
+    # A rank without a time that others report has an unknown own time: what is missing is not its own.
+    told = ~absent.all(axis=1)
+    spent = np.where(absent, 0.0, parts).sum(axis=0)
+    own = np.where(absent[told].any(axis=0), np.nan, np.maximum(step - spent, 0.0)) if told.any() else data
     work = np.where(np.isnan(table[6]), table[7], table[6])
-    return StepTable(step, data, own, step - own, table[5], work, np.full(size, np.nan))
+    blocked = step - own
+    floor = float(np.fmin.reduce(blocked)) if size else math.nan
+    return StepTable(step, data, own, blocked, table[5], work, np.full(size, np.nan), median(step), floor)
 
 
 def two_sided(now: StepTable, own_past: Floats, blocked_past: Floats) -> Floats:
     """The score of each rank, given what is usual for each."""
     own = now.own - own_past
     blocked = now.blocked - blocked_past
-    if np.isnan(own).all():
-        return own
-    return np.fmin(own - np.nanmedian(own), np.nanmedian(blocked) - blocked)
+    return np.minimum(own - median(own), median(blocked) - blocked)
+
+
+def median(values: Floats) -> float:
+    """The median of those that are there; NaN of none."""
+    heard = np.sort(values[values == values])
+    n = len(heard)
+    if not n:
+        return math.nan
+    return float(heard[n // 2]) if n % 2 else float(heard[n // 2 - 1] + heard[n // 2]) / 2
 
 
 def lone(score: Floats, times: float) -> NDArray[np.bool_]:
