@@ -6,9 +6,12 @@ A misspelt LOCKSTEP_BROKR would be ignored without a word, and the process would
 from collections.abc import Callable, MutableMapping
 from difflib import get_close_matches
 
+import msgspec
+
+from collectors.settings import AgentSettings
 from runtime.settings import PREFIX
 
-# The settings' fields (a test compares them with the classes), and what is read by itself.
+# The settings' fields but the agent's (a test compares them with the classes), and what is read by itself.
 KNOWN: tuple[str, ...] = (
     # every process
     *("BROKER", "BROKER_EMBEDDED", "BROKER_TLS", "BROKER_TLS_CA", "BROKER_TLS_CERT", "BROKER_TLS_KEY"),
@@ -17,10 +20,8 @@ KNOWN: tuple[str, ...] = (
     *("CLICKHOUSE_HOST", "CLICKHOUSE_PORT", "CLICKHOUSE_USER", "CLICKHOUSE_PASSWORD", "CLICKHOUSE_DATABASE"),
     *("CLICKHOUSE_SECURE", "DATA", "ENGINE_DATA", "ENGINE_MEMORY_MB", "ENGINE_QUERY_MEMORY_MB"),
     *("ENGINE_QUERY_TIME_S", "ENGINE_THREADS"),
-    # the agent
-    *("NODE", "RACK", "TRAY", "INTERVAL_S", "COLLECTORS", "INSPECTOR_DIR", "INSPECTOR_FILES", "STEPS_DIR"),
-    *("STEPS_SOCKET", "JOB_MAPPING_DIR", "POD_GROUP_UID", "BMC_TARGETS", "BMC_INTERVAL_S", "BMS_DIR"),
-    *("SPOOL_DIR", "SPOOL_MIB"),
+    # what a training process and its pod say
+    *("STEPS_SOCKET", "STEPS_DIR", "POD_GROUP_UID"),
     # worker and writer
     *("SLOT", "GROUP", "MODEL_PATH", "COMMIT_INTERVAL_S", "CHECKPOINT_S", "HEALTH_INTERVAL_S"),
     *("BATCH_ROWS", "BATCH_S"),
@@ -35,16 +36,22 @@ OTHERS = ("TEST_", "REQUIRE_", "UPDATE_")
 """Begin the names of variables that only the tests read."""
 
 
+def known() -> frozenset[str]:
+    """The names without their prefix; the agent's settings are many, and say theirs themselves."""
+    return frozenset(KNOWN) | {field.name.upper() for field in msgspec.structs.fields(AgentSettings)}
+
+
 def warn_of_unknown(environment: MutableMapping[str, str], say: Callable[[str], object]) -> None:
     """Name each LOCKSTEP_* variable that nothing reads, with the known one nearest to it.
 
     It is taken out of `environment`, so that the processes started from here do not say it again.
     """
-    for variable in sorted(environment):
+    names = known()
+    for variable in sorted(variable for variable in environment if variable.startswith(PREFIX)):
         name = variable.removeprefix(PREFIX)
-        if not variable.startswith(PREFIX) or name in KNOWN or name.startswith(OTHERS):
+        if name in names or name.startswith(OTHERS):
             continue
-        near = get_close_matches(name, KNOWN, 1)
+        near = get_close_matches(name, names, 1)
         meant = f"; did you mean {PREFIX}{near[0]}?" if near else ""
         say(f"{variable} is no setting of Lockstep and is ignored{meant}")
         del environment[variable]

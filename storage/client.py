@@ -6,12 +6,16 @@ so.
 """
 
 import logging
+import re
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import Error
+from clickhouse_connect.driver.httpclient import HttpClient
+from urllib3.util import Timeout
 
 from runtime.errors import UserError
+from runtime.patience import waiting_for
 from runtime.settings import ClickHouse
 
 __all__ = ["Client", "StorageUnreachable", "ask", "explained", "get_client", "one_line"]
@@ -21,10 +25,18 @@ SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
 # Its words on a failed request ("Unexpected Http Driver Exception") say less than the error that we explain.
 logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
 
+log = logging.getLogger(__name__)
+
 REFUSED = frozenset({192, 193, 194, 497, 516})
 """UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, ACCESS_DENIED, AUTHENTICATION_FAILED."""
 
 NO_DATABASE = 81
+
+_HTTP_STATUS = re.compile(r"HTTP status (\d{3})")
+
+CONNECT_S = 5
+HANDSHAKE_S = 10.0
+"""The first questions of a client are small; what does not answer them in this time is no ClickHouse, or not well."""
 
 
 class StorageUnreachable(UserError):
@@ -34,26 +46,35 @@ class StorageUnreachable(UserError):
 def get_client(settings: ClickHouse, *, database: bool = True, timeout_s: float = 60.0) -> Client:
     """A client on the settings' database, or on none with `database=False` (before it is made).
 
-    Raises StorageUnreachable where nothing answers, UserError where user, password or database are wrong.
+    Raises StorageUnreachable where nothing answers within HANDSHAKE_S, UserError where user, password or database are
+    wrong. `timeout_s` is what each later request may take. A wait is logged.
     """
     try:
-        return clickhouse_connect.get_client(
-            host=settings.clickhouse_host,
-            port=settings.clickhouse_port,
-            username=settings.clickhouse_user,
-            password=settings.clickhouse_password,
-            secure=settings.clickhouse_secure,
-            database=settings.clickhouse_database if database else "__default__",
-            settings=SETTINGS,
-            client_name="lockstep",
-            autogenerate_session_id=False,
-            tz_mode="aware",
-            connect_timeout=5,
-            send_receive_timeout=int(timeout_s),
-            dedicated_pool=True,
-        )
+        with waiting_for(f"ClickHouse at {settings.clickhouse_host}:{settings.clickhouse_port}", log.warning):
+            client = _connected(settings, database, min(HANDSHAKE_S, timeout_s))
     except Error as error:
         raise explained(error, settings) from None
+    if isinstance(client, HttpClient):
+        client.timeout = Timeout(connect=CONNECT_S, read=timeout_s)
+    return client
+
+
+def _connected(settings: ClickHouse, database: bool, patience_s: float) -> Client:
+    return clickhouse_connect.get_client(
+        host=settings.clickhouse_host,
+        port=settings.clickhouse_port,
+        username=settings.clickhouse_user,
+        password=settings.clickhouse_password,
+        secure=settings.clickhouse_secure,
+        database=settings.clickhouse_database if database else "__default__",
+        settings=SETTINGS,
+        client_name="lockstep",
+        autogenerate_session_id=False,
+        tz_mode="aware",
+        connect_timeout=CONNECT_S,
+        send_receive_timeout=max(1, round(patience_s)),
+        dedicated_pool=True,
+    )
 
 
 def ask(client: Client, sql: str, form: str) -> bytes:
@@ -80,10 +101,10 @@ def explained(error: Error, settings: ClickHouse) -> UserError:
         )
     if error.code is not None:
         return UserError(f"{where}: {one_line(error)}")
-    if "HTTP status" in str(error):
+    if status := _HTTP_STATUS.search(str(error)):
         return StorageUnreachable(
             f"what answers at {settings.clickhouse_host}:{settings.clickhouse_port} is not ClickHouse's HTTP "
-            "interface: set LOCKSTEP_CLICKHOUSE_HOST and LOCKSTEP_CLICKHOUSE_PORT"
+            f"interface (status {status[1]}): set LOCKSTEP_CLICKHOUSE_HOST and LOCKSTEP_CLICKHOUSE_PORT"
         )
     return StorageUnreachable(
         f"{where} does not answer ({reason(error)}): start it, or set LOCKSTEP_CLICKHOUSE_HOST and "

@@ -1,7 +1,6 @@
 """Topics as they should be, and whether a broker is there."""
 
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from kafka.errors import KafkaError
 from runtime.errors import BrokerUnreachable, UserError
 from runtime.kafka.client import connected
 from runtime.kafka.offsets import Offsets
+from runtime.patience import waiting_for
 from runtime.settings import Connection
 from schemas.topics import TOPICS
 
@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 WAIT_STEP_S = 0.2
 ATTEMPT_S = 5.0
-SILENCE_S = 1.0
-"""A wait that is longer than this says what it waits for."""
 
 
 def wait_for_broker(connection: Connection, timeout_s: float, say: Callable[[str], object] = log.warning) -> None:
@@ -31,10 +29,7 @@ def wait_for_broker(connection: Connection, timeout_s: float, say: Callable[[str
     `say` is told after a second that this waits, and for whom.
     """
     deadline = time.monotonic() + timeout_s
-    impatience = threading.Timer(SILENCE_S, say, (f"waiting for the broker at {connection.broker} ...",))
-    impatience.daemon = True
-    impatience.start()
-    try:
+    with waiting_for(f"the broker at {connection.broker}", say):
         while True:
             left_s = max(1.0, min(ATTEMPT_S, deadline - time.monotonic()))
             try:
@@ -44,8 +39,6 @@ def wait_for_broker(connection: Connection, timeout_s: float, say: Callable[[str
                 if time.monotonic() + WAIT_STEP_S >= deadline:
                     raise
             time.sleep(WAIT_STEP_S)
-    finally:
-        impatience.cancel()
 
 
 def topic_settings(compacted: bool, retention_ms: int | None) -> dict[str, str]:

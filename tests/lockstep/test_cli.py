@@ -18,7 +18,7 @@ from alerts.service import AlertsSettings
 from collectors.settings import AgentSettings
 from lockstep.cli import COMMANDS, group, main
 from lockstep.options import Number
-from lockstep.variables import KNOWN, warn_of_unknown
+from lockstep.variables import KNOWN, known, warn_of_unknown
 from runtime.settings import ClickHouse, Connection
 from simulator.settings import FleetSettings
 from storage.engine.settings import EngineSettings
@@ -222,7 +222,7 @@ def test_every_setting_of_every_process_is_a_known_variable() -> None:
         FleetSettings,
     )
     declared = {field.name.upper() for cls in classes for field in msgspec.structs.fields(cls)}
-    assert declared | {"DATA", "POD_GROUP_UID"} == set(KNOWN)
+    assert declared | {"DATA", "POD_GROUP_UID"} == known()
     assert len(KNOWN) == len(set(KNOWN))
 
 

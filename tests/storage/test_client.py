@@ -1,17 +1,21 @@
 """A client, or one line that says what is wrong."""
 
 import contextlib
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
 from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.httpclient import HttpClient
 
 from runtime.errors import UserError
 from runtime.ports import free_port
 from runtime.settings import ClickHouse, Connection, from_environment
+from storage import client as client_module
 from storage.client import StorageUnreachable, get_client
 from storage.service import WriterSettings, require_tables
 
@@ -56,8 +60,29 @@ def said(settings: ClickHouse) -> str:
 
 def test_nothing_at_the_address_says_where_and_what_to_do() -> None:
     port = free_port()
-    with pytest.raises(StorageUnreachable, match=f"ClickHouse at 127.0.0.1:{port} does not answer: start it, or set"):
+    with pytest.raises(StorageUnreachable, match=rf"at 127.0.0.1:{port} does not answer \(Connection refused\): "):
         get_client(ClickHouse(clickhouse_port=port))
+
+
+def test_what_never_answers_is_waited_for_aloud_and_not_for_long(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client_module, "HANDSHAKE_S", 2.0)
+    begun = time.monotonic()
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        assert "does not answer (timed out)" in said(ClickHouse(clickhouse_port=port))
+    assert time.monotonic() - begun < 15
+    assert [record.getMessage() for record in caplog.records] == [f"waiting for ClickHouse at 127.0.0.1:{port} ..."]
+
+
+def test_a_querys_own_patience_is_not_that_of_the_first_questions(clickhouse: ClickHouse) -> None:
+    made = get_client(clickhouse, database=False, timeout_s=77)
+    assert isinstance(made, HttpClient)
+    assert made.timeout.read_timeout == 77
+    made.close()
 
 
 def test_a_wrong_password_says_which_user_and_which_settings() -> None:
