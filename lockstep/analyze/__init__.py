@@ -20,6 +20,7 @@ from lockstep.analyze import (
     ras,
     standstill,
     steps,
+    unjudged,
 )
 from lockstep.analyze.files import expand
 from lockstep.analyze.judge import judge
@@ -35,6 +36,8 @@ READERS: dict[str, Callable[[list[Input], Progress], Iterator[Run]]] = {
     "ras": standstill.read,
     "job-log": standstill.read,
     "nccl-tests": nccl_tests.read,
+    "inspector-metrics": unjudged.read,
+    "comma": unjudged.read,
     "kernel-log": kernel_log.read,
     "pipeline-trace": pipeline_trace.read,
     "batch-times": batch_times.read,
@@ -50,6 +53,8 @@ DECODERS: dict[str, Callable[[Input], Iterator[Mapping[str, Any]]]] = {
     "ras": ras.decoded,
     "job-log": job_log.decoded,
     "nccl-tests": nccl_tests.decoded,
+    "inspector-metrics": unjudged.decoded,
+    "comma": unjudged.decoded,
     "kernel-log": kernel_log.decoded,
     "pipeline-trace": pipeline_trace.decoded,
     "batch-times": batch_times.decoded,

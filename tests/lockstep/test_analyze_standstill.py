@@ -251,3 +251,32 @@ def test_a_folder_of_everything_is_sorted_by_kind() -> None:
     assert kinds["ras"] == "ras"
     assert kinds["logs"] == "job-log"
     assert kinds["nvrx_real_gpu_error_2nd"] in ("flight-recorder", "unknown")
+
+
+@needs_real
+def test_files_that_blame_nobody_say_so() -> None:
+    files = [*sorted((NCCL / "inspector").glob("*.prom")), *sorted((NCCL / "comma").iterdir())]
+    assert len(files) == 4
+    report = answer(*files)
+    assert {i["kind"] for i in report["inputs"]} == {"inspector-metrics", "comma"}
+    assert all(i["records"] and "nothing is judged" in i["notes"][0] for i in report["inputs"])
+    assert report["incidents"] == []
+
+
+@needs_real
+def test_inspector_files_of_every_version_are_read() -> None:
+    records = {path.name: answer(path)["inputs"][0] for path in sorted((NCCL / "inspector").glob("*.[jl]*"))}
+    assert {name: i["records"] for name, i in records.items()} == {
+        "datadog_real_line.jsonl": 1,
+        "nvidia_readme_examples.jsonl": 3,
+        "truncated_tail.log": 6,
+        "v4.1_constructed.jsonl": 3,
+        "v4.2_constructed.jsonl": 3,
+        "writer_v2.30.7_basic_and_edges.jsonl": 7,
+        "writer_v2.30.7_ring_overflow_excerpt.jsonl": 5,
+        "writer_v2.30.7_verbose.jsonl": 4,
+    }
+    edges = records["writer_v2.30.7_basic_and_edges.jsonl"]
+    assert edges["reasons"] == {"absurd_size": 1, "unknown_function": 1}
+    assert records["truncated_tail.log"]["reasons"]["broken"] == 1
+    assert records["writer_v2.30.7_ring_overflow_excerpt.jsonl"]["coverage"] < 0.9
