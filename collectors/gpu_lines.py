@@ -14,9 +14,11 @@ SILENT_BEGIN = re.compile(rf"NVRM: The NVIDIA GPU {ADDRESS}\s*$")
 SILENT_END = "NVRM: fallen off the bus and is not responding"
 """The first and last of the three lines in which the driver tells that a GPU does not answer at all."""
 
+NAMED = "gpu_named"
+
 _RATE = re.compile(rf"NVRM: Rate limiting (.*?) for GPU at {ADDRESS} \(printing 1 of every (\d+)\)")
 _INIT = re.compile(rf"NVRM: GPU {ADDRESS}: (RmInitAdapter failed!.*)")
-NAMED = re.compile(rf"NVRM: GPU at {ADDRESS}: (GPU-[0-9a-fA-F-]{{36}})")
+_NAMED = re.compile(rf"NVRM: GPU at {ADDRESS}: (GPU-[0-9a-fA-F-]+)")
 """Which UUID is at an address; the driver says so before the first XID of a GPU."""
 
 
@@ -34,6 +36,9 @@ def parse(text: str) -> KernelEvent | None:
     if (match := _INIT.search(text)) is not None:
         pci = pci_address(match[1])
         return KernelEvent("gpu_init_failed", "critical", None, pci, match[0], {}, "gpu_lost", "RESET_GPU")
+    if (match := _NAMED.search(text)) is not None:
+        pci, detail = pci_address(match[1]), {"gpu": match[2]}
+        return KernelEvent(NAMED, "info", None, pci, match[0], detail, action="IGNORE")
     if (match := _RATE.search(text)) is not None:
         what, address, every = match.groups()
         detail = {"what": what, "every": every}

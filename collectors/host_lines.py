@@ -9,7 +9,7 @@ from schemas.event import Severity
 
 _OOM = re.compile(
     r"(Memory cgroup out of memory: |Out of memory(?: \(oom_kill_allocating_task\))?: |^)"
-    r"Killed process (\d+) \((.*?)\)[ ,]"
+    r"Kill(?:ed)? process (\d+),? (?:UID \d+, ?)?\((.*?)\)(?:[ ,]|$)"
 )
 
 

@@ -8,15 +8,14 @@ import re
 
 from collectors import gpu_lines, host_lines, nic_lines, pcie_lines, sxid, xid
 from collectors.kernel_event import KernelEvent
-from collectors.pci import pci_address
 
 __all__ = ["KernelEvent", "KernelLines", "malformed", "parse_line"]
 
 _PARSERS = (xid.parse, sxid.parse, gpu_lines.parse, pcie_lines.parse, nic_lines.parse, host_lines.parse)
 
 INTERESTING = re.compile(
-    r"NVRM|nvswitch|NVSwitch|PCIe|AER|DPC|pciehp|mlx5|WATCHDOG|Port module|ink |Killed process|segfault|peermem|blocked"
-    r"|lockup|mce:|EDAC|dev |nvme|nfs:|throttled|ACCESS_REG|Will cause a leak"
+    r"NVRM|nvswitch|NVSwitch|PCIe|AER|DPC|pciehp|mlx5|WATCHDOG|Port module|ink |process|segfault|peermem|blocked"
+    r"|lockup|mce:|EDAC|cqe|dev |nvme|nfs:|throttled|ACCESS_REG|Will cause a leak"
 )
 """One quick look: lines without any of these words tell no event."""
 
@@ -80,9 +79,7 @@ class KernelLines:
         """Lines that mean something only together with others."""
         if "NVRM" not in text:
             return None
-        if (named := gpu_lines.NAMED.search(text)) is not None:
-            self._uuids[pci_address(named[1])] = named[2]
-        elif (begin := gpu_lines.SILENT_BEGIN.search(text)) is not None:
+        if (begin := gpu_lines.SILENT_BEGIN.search(text)) is not None:
             self._begun = (begin[1], at_s, "")
         elif self._begun is not None and (card := gpu_lines.PCI_ID.search(text)) is not None:
             self._begun = (*self._begun[:2], card[1])
@@ -108,6 +105,8 @@ class KernelLines:
 
     def _with_past(self, found: KernelEvent, at_s: float) -> KernelEvent:
         more: dict[str, str] = {}
+        if found.kind == gpu_lines.NAMED:
+            self._uuids[found.pci] = found.detail["gpu"]
         if found.kind == "xid" and found.code is not None:
             code, before_s = self._before.get(found.pci, (0, float("-inf")))
             if found.code == 45 and code and 0 <= at_s - before_s <= TOGETHER_S:

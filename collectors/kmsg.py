@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from collectors import cursor
 from collectors.base import Collector, CollectorError, LineSource, NoData, Reading, event
+from collectors.gpu_lines import NAMED
 from collectors.kernel_log import KernelEvent, KernelLines
 from collectors.node import Node
 from collectors.xid_merge import MergedCollector
@@ -145,7 +146,7 @@ class KernelLogCollector:
             )
         for record in _joined(records):
             found = self._lines.feed(record.text, record.usec / 1e6) if record.facility == 0 else None
-            if found is not None:
+            if found is not None and found.kind != NAMED:  # inventory says that better
                 drafts.append(self._draft(record, found, now_ms))
         if len(raws) < RECORDS_A_TICK:
             self._looked_ms = now_ms

@@ -3,7 +3,7 @@
 import re
 
 from collectors.kernel_log import parse_line
-from collectors.log_line import LogLine, unwrapped
+from collectors.log_line import COLOURS, LogLine, unwrapped
 
 _KERNEL = re.compile(
     r"NVRM: |nvidia-nvswitch\d+: |(?:^|\d\d:\d\d:\d\d\S*(?: \d{4}\])?(?: \S+)? )kernel: |\bmlx5_core\b|Linux version \d"
@@ -21,7 +21,7 @@ def looks_like(start: bytes) -> bool:
     (True, False)
     """
     for raw in start.splitlines()[:LOOKED_AT]:
-        line = raw.decode("utf-8", "replace")
+        line = COLOURS.sub("", raw.decode("utf-8", "replace"))
         if line.lstrip().startswith("{"):
             line = unwrapped(LogLine(line)).text
             if line.lstrip().startswith("{"):

@@ -42,7 +42,9 @@ _CRI = re.compile(rf"(?:(\S+) )?{_ISO} (?:stdout|stderr) [FP] ")
 _KMSG = re.compile(r"\d{1,4},\d+,(\d+),[-c+](?:,[^;]*)?;")
 _PRIORITY = re.compile(r"<\d{1,3}>(?:1 (?=\d{4}-|-))?")
 _FACILITY = re.compile(r"\w+\s*:\s*(?:emerg|alert|crit|err|warn|notice|info|debug)\s*: ?")
-_STAMP = re.compile(rf"\[?{_ISO}\]?,?\s+")
+_STAMP = re.compile(rf"(?:{_WEEKDAY} )?\[?{_ISO}\]?,?\s+(?:UTC\s+)?")
+_LOGFMT = re.compile(rf"(?:time|ts)=\"?{_ISO}\"?\s.*?\bmsg=\"((?:[^\"\\]|\\.)*)\"")
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _UPTIME = re.compile(r"\[\s*(\d{1,10}\.\d{1,9})\](?:\[\s*[TC]\d+\])?\s?")
 _CALENDAR = re.compile(rf"\[{_WEEKDAY} {_MONTH}\s+(\d{{1,2}}) {_CLOCK} (\d{{4}})\]\s?")
 _MANAGER = re.compile(rf"\[{_MONTH}\s+(\d{{1,2}}) (\d{{4}}) {_CLOCK}\]\s?")
@@ -65,7 +67,7 @@ def parse_log_line(line: str, until_ms: int | None = None) -> LogLine:
     >>> parse_log_line("2025-01-21T04:41:44,285060+00:00 n7 kernel: mce: ...").host
     'n7'
     """
-    known = LogLine(line.rstrip("\r\n"))
+    known = LogLine(COLOURS.sub("", line.rstrip("\r\n")))
     if line.lstrip().startswith("{"):
         known = unwrapped(known)
     for _ in range(8):
@@ -173,6 +175,14 @@ def _stamp(line: LogLine, until_ms: int | None) -> LogLine | None:
     return line._replace(text=line.text[match.end() :], ts_ms=line.ts_ms if moment is None else moment)
 
 
+def _logfmt(line: LogLine, until_ms: int | None) -> LogLine | None:
+    match = _LOGFMT.match(line.text)
+    if match is None:
+        return None
+    *moment, text = match.groups()
+    return line._replace(text=text.replace('\\"', '"'), ts_ms=_iso_ms(tuple(moment)))
+
+
 def _uptime(line: LogLine, until_ms: int | None) -> LogLine | None:
     match = _UPTIME.match(line.text)
     return None if match is None else line._replace(text=line.text[match.end() :], uptime_s=float(match[1]))
@@ -217,6 +227,7 @@ _LOOKS = (
     _dropped(_PRIORITY),
     _dropped(_FACILITY),
     _stamp,
+    _logfmt,
     _uptime,
     _calendar,
     _bsd,

@@ -20,9 +20,13 @@ _MODULE_ERROR = re.compile(r"Cable error, (\w[\w /-]*)")
 _SENSORS = re.compile(r"mlx5.*High temperature on sensors with bit set")
 _REGISTER = re.compile(r"mlx5_cmd_out_err\b.*?\b(ACCESS_REG)\b(?:\((0x[0-9a-fA-F]+)\))?.* failed")
 _COMMAND = re.compile(r"\b([A-Z][A-Z0-9_]+)\((0x[0-9a-fA-F]+)\) timeout\. Will cause a leak of a command resource")
-_HEALTH = re.compile(r"device's health compromised|FW is unable to respond to initialization|Fatal error \d+ detected")
+_HEALTH = re.compile(
+    r"device's health compromised|FW is unable to respond to initialization|Fatal error \d+ detected"
+    r"|handling bad device|Firmware over \d+ MS in|FW initialization, timeout abort|mlx5_load_one failed"
+)
+_COMPLETION = re.compile(r"dump error cqe|Error cqe on cqn (0x[0-9a-fA-F]+)")
 _SYNDROME = re.compile(r"\bsynd(?:rome)? 0x([0-9a-fA-F]+): (\w[\w /-]*)")
-_WATCHDOG = re.compile(r"NETDEV WATCHDOG: .*?transmit queue (\d+) timed out")
+_WATCHDOG = re.compile(r"NETDEV WATCHDOG: (?:([\w.@-]+) \(\w+\))?.*?transmit queue (\d+) timed out")
 _QUEUE = re.compile(r"\b([TR]X) timeout (?:detected|on (?:queue|channel): ?(\d+))")
 _LINK = re.compile(r"(?:^|\s)([\w.@-]+): (?:NIC )?Link (?:is )?([Uu]p|[Dd]own|DOWN|UP)\b(?! definitely)")
 
@@ -101,7 +105,7 @@ def _firmware(text: str) -> KernelEvent | None:
         return _event("nic_firmware", "critical", text, {"problem": match[0].lower()}, "fabric_link", "RESTART_BM")
     if (match := _SYNDROME.search(text)) is not None and int(match[1], 16):
         problem = match[2].strip().lower()
-        severity: Severity = "critical" if "unrecoverable" in problem else "warning"
+        severity: Severity = "warning" if "temperature" in problem else "critical"
         detail = {"syndrome": "0x" + match[1], "problem": problem}
         return _event("nic_firmware", severity, text, detail, "fabric_link", "RESTART_BM")
     return None
@@ -109,12 +113,21 @@ def _firmware(text: str) -> KernelEvent | None:
 
 def _queues(text: str) -> KernelEvent | None:
     if (match := _WATCHDOG.search(text)) is not None:
-        detail = {"direction": "tx", "queue": match[1]}
+        detail = {"direction": "tx", "queue": match[2]} | ({"device": match[1]} if match[1] else {})
     elif "mlx5" in text and (match := _QUEUE.search(text)) is not None:
         detail = {"direction": match[1].lower()} | ({"queue": match[2]} if match[2] else {})
     else:
         return None
     return _event("nic_timeout", "warning", text, detail, "fabric_link", "UPDATE_SWFW")
+
+
+def _completions(text: str) -> KernelEvent | None:
+    """Work requests that ended with an error; the peer may be the reason."""
+    match = _COMPLETION.search(text) if "mlx5" in text else None
+    if match is None:
+        return None
+    detail = {"queue": match[1]} if match[1] else {}
+    return _event("nic_completion", "warning", text, detail, "transport_stalled", "INVESTIGATE_PEER_DEVICE")
 
 
 def _link(text: str) -> KernelEvent | None:
@@ -128,4 +141,13 @@ def _link(text: str) -> KernelEvent | None:
     return _event("link_up", "info", text, detail, "fabric_link", "IGNORE")
 
 
-_LOOKS: tuple[Callable[[str], KernelEvent | None], ...] = (_power, _module, _hot, _commands, _firmware, _queues, _link)
+_LOOKS: tuple[Callable[[str], KernelEvent | None], ...] = (
+    _power,
+    _module,
+    _hot,
+    _commands,
+    _firmware,
+    _queues,
+    _completions,
+    _link,
+)

@@ -36,7 +36,10 @@ def brief(line: str) -> tuple[str, str, int | None, str] | None:
         ("NVRM: Xid : 32, pid=2280636", None),
         ("NVRM: Xid error: xyz, invalid data", None),
         ("NVRM: GPU 18:00.0: GPU has fallen off the bus.", ("gpu_lost", "critical", 79, "0000:18:00.0")),
-        ("NVRM: GPU at PCI:0000:9b:00: GPU-00000000-0000-4000-8000-000000000001", None),
+        (
+            "NVRM: GPU at PCI:0000:9b:00: GPU-00000000-0000-4000-8000-000000000001",
+            ("gpu_named", "info", None, "0000:9b:00.0"),
+        ),
         (
             "nvidia-nvswitch0: SXid (PCI:0000:00:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
             ("sxid", "critical", 20034, "0000:00:00.0"),
@@ -116,6 +119,17 @@ def brief(line: str) -> tuple[str, str, int | None, str] | None:
             ("segfault", "warning", None, ""),
         ),
         ("python[7]: segfault at 7f79 ip 7c69 sp 12fd error 4 in libfoo.so[7f7c+d3]", None),
+        ("Out of memory: Kill process 7 (java) score 812 or sacrifice child", ("oom_kill", "warning", None, "")),
+        ("Out of memory: Killed process 12345, UID 48, (httpd) total-vm:1kB", ("oom_kill", "warning", None, "")),
+        (
+            "mlx5_core 0000:3b:00.0: print_health_info:458:(pid 0): synd 0x1: firmware internal error",
+            ("nic_firmware", "critical", None, "0000:3b:00.0"),
+        ),
+        ("infiniband mlx5_0: dump_cqe:272:(pid 0): dump error cqe", ("nic_completion", "warning", None, "")),
+        (
+            "mlx5_core 0000:3b:00.0: mlx5_health_try_recover:339:(pid 7): handling bad device here",
+            ("nic_firmware", "critical", None, "0000:3b:00.0"),
+        ),
         ("Out of memory: Killed process 12345 (python) total-vm:1kB", ("oom_kill", "warning", None, "")),
         ("Memory cgroup out of memory: Killed process 9 (a (b) c), UID 0", ("oom_kill", "warning", None, "")),
         ("oom_reaper: reaped process 12345 (python), now anon-rss:0kB", None),
@@ -324,7 +338,7 @@ def test_a_recovery_action_stays_in_force_for_its_gpu() -> None:
 def test_the_driver_names_a_gpu() -> None:
     lines = KernelLines()
     uuid = "GPU-00000000-0000-4000-8000-000000000001"
-    assert lines.feed(f"NVRM: GPU at PCI:0000:18:00: {uuid}", 0.0) is None
+    lines.feed(f"NVRM: GPU at PCI:0000:18:00: {uuid}", 0.0)
     assert lines.feed(XID_48, 1.0).detail["gpu"] == uuid  # type: ignore[union-attr]
 
 
@@ -343,6 +357,7 @@ def test_a_real_log_of_a_hung_firmware() -> None:
     found = [
         event for i, line in enumerate(path.read_text().splitlines()) if (event := lines.feed(line, i)) is not None
     ]
+    assert found.pop(0).detail["gpu"] == "GPU-00000000-0000-4000-8000-000000000001"
     kinds = [(event.kind, event.code) for event in found]
     assert kinds[:4] == [("xid", 119)] * 3 + [("nvrm_rate_limited", None)]
     assert set(kinds[4:]) == {("xid", 119)}
