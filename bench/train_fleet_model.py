@@ -60,7 +60,7 @@ def main() -> None:
     model = Forest.from_bytes(path.read_bytes())
     print(f"{model.name}: {model.training.source}; {model.training.rows} rows, {len(model.to_bytes()) // 1024} KiB")
     unseen = deviations_of(healthy_frames(UNSEEN, CHECK_TICKS))
-    rows = magnitudes(unseen.z, unseen.missing_share)
+    rows = magnitudes(unseen.z, unseen.residual, unseen.missing_share)
     p = model.p_value(rows, model.score(rows))
     shares = ", ".join(f"{(p <= budget).mean():.5f} at or below {budget:g}" for budget in BUDGETS)
     print(f"{len(p)} unseen healthy rows: {shares}; lowest p-value {np.min(p):.1e}")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from detectors.baseline import Baseline
 from detectors.condition import AVERAGED_TICKS, Averages, Columns, Float32, Increases, Index, Ranges, blank, take
+from detectors.coupling import Couplings
 from detectors.state import StateError, floats, to_bytes, unpack
 from schemas.frame import NodeFrame
 from schemas.metrics import SECTIONS, names
@@ -37,6 +38,8 @@ UNSCORED = ("memory_used_mib", "power_w")
 which part of a step the poll met. Average power stands for it."""
 
 SCORED: NDArray[np.bool_] = np.array([name not in UNSCORED for name in COMPARED])
+SCORED_AT: Index = np.flatnonzero(SCORED)
+SCORED_NAMES = tuple(COMPARED[i] for i in SCORED_AT)
 
 IDLE, WAITING, WORKING = 0, 1, 2
 STATES = 3
@@ -73,7 +76,8 @@ class Deviation(NamedTuple):
     """One tick of a node's GPUs; rows are `uuids` (the frame's order, then the known ones that are missing in it).
 
     `raw` (rows, RAW) and the increases of counters `grown` (rows, COUNTED) are this tick's; `readings`, `z`, `centre`
-    (rows, COMPARED) the averages and how they compare. `here` says who gave any reading, `known` who ever did;
+    (rows, COMPARED) the averages and how they compare; `residual` (rows, SCORED_NAMES) what of z the other metrics do
+    not explain. `here` says who gave any reading, `known` who ever did;
     `absent` (rows, RAW) marks expected metrics that are not there, `missing_share` is their part of all expected.
     `jobs` are job keys, "" for none.
     """
@@ -87,6 +91,7 @@ class Deviation(NamedTuple):
     grown: Float32
     readings: Float32
     z: Float32
+    residual: Float32
     centre: Float32
     absent: NDArray[np.bool_]
     missing_share: Float32
@@ -94,7 +99,7 @@ class Deviation(NamedTuple):
 
 
 class _State(msgspec.Struct, kw_only=True):
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     uuids: tuple[str, ...]
     jobs: tuple[str, ...]
     worked_for: tuple[str, ...]
@@ -107,6 +112,7 @@ class _State(msgspec.Struct, kw_only=True):
     ring_at: int
     last: bytes
     baseline: bytes
+    couplings: bytes
     run_id: int
     ts_ms: int
 
@@ -128,9 +134,10 @@ class Deviations:
         self._increases = Increases(0, len(COUNTED))
         self._averages = Averages(0, len(COMPARED))
         self.baseline = Baseline(COMPARED, 0, STATES)
+        self.couplings = Couplings(SCORED_NAMES)
         self._run_id = -1
         self._ts_ms = 0
-        self._pending: tuple[Float32, NDArray[np.bool_], NDArray[np.bool_]] | None = None
+        self._pending: tuple[Float32, Float32, NDArray[np.bool_], NDArray[np.bool_]] | None = None
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -170,7 +177,8 @@ class Deviations:
         settled = (self._age[:, None] >= _SETTLE) & ~self._leaving(raw)[:, None]
         z, centre = self.baseline.compare(readings, self._state)
         z[~settled] = np.nan
-        self._pending = (readings, settled, here)
+        scored = z[:, SCORED_AT]
+        self._pending = (readings, scored, settled, here)
         expected = self._presence > EXPECTED_PRESENCE
         absent: NDArray[np.bool_] = expected & ~here
         return Deviation(
@@ -183,6 +191,7 @@ class Deviations:
             grown=grown,
             readings=readings,
             z=z,
+            residual=self.couplings.residual(scored),
             centre=centre,
             absent=absent,
             missing_share=absent.sum(axis=1, dtype=np.float32) / np.maximum(expected.sum(axis=1, dtype=np.float32), 1),
@@ -194,9 +203,10 @@ class Deviations:
         `expecting` go on expecting the metrics that are absent now."""
         if self._pending is None:
             return
-        readings, settled, here = self._pending
+        readings, scored, settled, here = self._pending
         self._pending = None
         self.baseline.learn(readings, self._state, settled & usual[:, None])
+        self.couplings.learn(scored, usual)
         self._ticks = np.minimum(self._ticks + 1, np.float32(PRESENCE_WARM_UP))
         gain = np.where(self._ticks < PRESENCE_WARM_UP, 1 / self._ticks, 1 / PRESENCE_TICKS).astype(np.float32)[:, None]
         moved: Float32 = (gain * (here - self._presence)).astype(np.float32)
@@ -208,9 +218,10 @@ class Deviations:
         """Learn these rows' usual anew in their present state."""
         for state in range(STATES):
             self.baseline.forget(state, rows & (self._state == state))
+        self.couplings.forget(rows)
 
     def save(self) -> bytes:
-        """A versioned checkpoint: about 2.5 KB a GPU."""
+        """A versioned checkpoint: about 5 KB a GPU."""
         return msgspec.msgpack.encode(
             _State(
                 uuids=self._uuids,
@@ -225,6 +236,7 @@ class Deviations:
                 ring_at=self._averages.at,
                 last=to_bytes(self._increases.last),
                 baseline=self.baseline.state(),
+                couplings=self.couplings.state(),
                 run_id=self._run_id,
                 ts_ms=self._ts_ms,
             )
@@ -237,6 +249,7 @@ class Deviations:
         if {rows} != {len(old.jobs), len(old.worked_for), len(old.seen_ms), len(old.state)}:
             raise StateError(f"a saved state of {rows} GPUs with lists of other lengths")
         self.baseline.restore(old.baseline)
+        self.couplings.restore(old.couplings)
         self._uuids, self._seen_ms = old.uuids, list(old.seen_ms)
         self._jobs, self._worked_for = list(old.jobs), list(old.worked_for)
         self._state = np.frombuffer(old.state, dtype=np.int8).astype(np.intp)
@@ -269,6 +282,7 @@ class Deviations:
             self._increases.take(index)
             self._averages.take(index)
             self.baseline.take(index)
+            self.couplings.take(index)
             self._uuids = wanted
         for i in range(len(listed)):
             self._seen_ms[i] = ts_ms
@@ -303,4 +317,5 @@ class Deviations:
             other &= ~(unnamed & (was_new | (was_working & (state == WORKING))))  # not new work: now it has a name
             for busy in (WAITING, WORKING):
                 self.baseline.forget(busy, other)
+            self.couplings.forget(other)
             self._age[other] = 0

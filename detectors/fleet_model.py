@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from detectors.condition import Float32
-from detectors.deviation import SCORED, Deviations
+from detectors.coupling import Couplings
+from detectors.deviation import SCORED_AT, SCORED_NAMES, Deviations
 from detectors.forest import Forest, Training, train
 from detectors.magnitude import JUDGED_METRICS
 from schemas.frame import NodeFrame
 
-METRICS = int(SCORED.sum())
+METRICS = len(SCORED_NAMES)
 """As many deviations as the catalogue has; fewer are drawn as well."""
 
 TAIL_FREEDOM = 8
@@ -24,13 +25,17 @@ TAIL_FREEDOM = 8
 FLAT_SHARE = 0.35
 """The part of the metrics that hardly moves on a healthy GPU (error counters, throttle shares, limits)."""
 
+LIFE = 1000
+"""Simulated ticks of one thing: long enough to learn how its metrics move together."""
+
 MISSING_SHARE = 0.03
 """The part of the rows that miss a metric or two."""
 
 
-def simulated_deviations(random: np.random.Generator, rows: int) -> tuple[Float32, Float32]:
-    """Deviations z (rows, metrics) and missing shares (rows,) of healthy GPU ticks: heavy-tailed, with a common factor
-    (load), spreads that a baseline got wrong by a quarter, metrics that hardly move and metrics not judged."""
+def simulated_deviations(random: np.random.Generator, rows: int) -> tuple[Float32, Float32, Float32]:
+    """Deviations z and residuals (rows, metrics both) and missing shares (rows,) of healthy GPU ticks: heavy-tailed,
+    with a common factor (load), spreads that a baseline got wrong by a quarter, metrics that hardly move and metrics
+    not judged."""
     noise = random.standard_t(TAIL_FREEDOM, (rows, METRICS))
     common = random.standard_t(TAIL_FREEDOM, (rows, 1))
     weight = random.uniform(0, 0.7, (rows, METRICS))
@@ -39,13 +44,30 @@ def simulated_deviations(random: np.random.Generator, rows: int) -> tuple[Float3
     z *= np.where(random.random((rows, METRICS)) < FLAT_SHARE, 0.05, 1.0)
     z[random.random((rows, METRICS)) < random.uniform(0, 0.5, (rows, 1))] = np.nan
     missing = np.where(random.random(rows) < MISSING_SHARE, random.integers(1, 3, rows) / METRICS, 0.0)
-    return z.astype(np.float32), missing.astype(np.float32)
+    deviations: Float32 = z.astype(np.float32)
+    return deviations, _residuals(deviations), missing.astype(np.float32)
+
+
+def _residuals(z: Float32) -> Float32:
+    """As one thing after the other would have learned them, each `LIFE` ticks long."""
+    things = -(-len(z) // LIFE)
+    couplings = Couplings(SCORED_NAMES, things)
+    padded = np.full((things * LIFE, z.shape[1]), np.nan, dtype=np.float32)
+    padded[: len(z)] = z
+    out = np.empty_like(padded).reshape(things, LIFE, -1)
+    everybody = np.ones(things, dtype=bool)
+    for tick, rows in enumerate(padded.reshape(things, LIFE, -1).transpose(1, 0, 2)):
+        out[:, tick] = couplings.residual(np.ascontiguousarray(rows))
+        couplings.learn(np.ascontiguousarray(rows), everybody)
+    flat: Float32 = out.reshape(padded.shape)[: len(z)]
+    return flat
 
 
 class Healthy(NamedTuple):
-    """Deviations z (rows, metrics), missing shares (rows,) and the window they are from."""
+    """Deviations z and residuals (rows, metrics both), missing shares (rows,) and the window they are from."""
 
     z: Float32
+    residual: Float32
     missing_share: Float32
     from_ms: int
     to_ms: int
@@ -55,16 +77,18 @@ def deviations_of(frames: Iterable[NodeFrame]) -> Healthy:
     """What healthy frames deviate by, each node's in order; rows with hardly a judged metric are left out."""
     nodes: dict[str, Deviations] = {}
     z, missing = [np.zeros((0, METRICS), dtype=np.float32)], [np.zeros(0, dtype=np.float32)]
+    residual = list(z)
     window: list[int] = []
     for frame in frames:
         node = nodes.setdefault(frame.node, Deviations())
         tick = node.update(frame)
         node.learn(np.ones(len(tick.uuids), dtype=bool))
-        judged = (~np.isnan(tick.z[:, SCORED])).sum(axis=1) >= JUDGED_METRICS
-        z.append(tick.z[judged][:, SCORED])
+        judged = (~np.isnan(tick.z[:, SCORED_AT])).sum(axis=1) >= JUDGED_METRICS
+        z.append(tick.z[judged][:, SCORED_AT])
+        residual.append(tick.residual[judged])
         missing.append(tick.missing_share[judged])
         window = [min([*window[:1], frame.ts_ms]), max([*window[1:], frame.ts_ms])]
-    return Healthy(np.concatenate(z), np.concatenate(missing), *(window or [0, 0]))
+    return Healthy(np.concatenate(z), np.concatenate(residual), np.concatenate(missing), *(window or [0, 0]))
 
 
 def fleet_forest(frames: Iterable[NodeFrame], source: str, seed: int, name: str = "fleet") -> Forest:
@@ -74,12 +98,12 @@ def fleet_forest(frames: Iterable[NodeFrame], source: str, seed: int, name: str 
     """
     random = np.random.default_rng(seed)
     healthy = deviations_of(frames)
-    noise, gaps = simulated_deviations(random, len(healthy.z))
+    simulated = simulated_deviations(random, len(healthy.z))
     training = Training(
         source=f"{source}; and as many rows of heavy-tailed noise", from_ms=healthy.from_ms, to_ms=healthy.to_ms
     )
-    z, missing_share = np.concatenate([healthy.z, noise]), np.concatenate([healthy.missing_share, gaps])
-    return train(z, missing_share, training, random, name)
+    z, residual, missing_share = (np.concatenate(pair) for pair in zip(healthy[:3], simulated, strict=True))
+    return train(z, residual, missing_share, training, random, name)
 
 
 def simulated_forest(seed: int, rows: int = 200_000) -> Forest:

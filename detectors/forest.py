@@ -37,9 +37,9 @@ LEAST_ROWS = 10_000
 
 SMALLEST_P = 1e-12
 
-CHANNELS = ("score", "log_largest_1", "log_rms")
-"""What p-values come from. The forest sees odd combinations and saturates far out; the two magnitudes see how far.
-The p-value is the smallest of the three, times three (Bonferroni): never too small, whatever their dependence."""
+CHANNELS = ("score", "log_largest_1", "log_rms", "log_residual")
+"""What p-values come from. The forest sees odd combinations and saturates far out; the magnitudes see how far.
+The p-value is the smallest of them, times their number (Bonferroni): never too small, whatever their dependence."""
 
 _DIGEST = 32
 _LENGTH = 4
@@ -141,13 +141,15 @@ class Forest:
 
 def train(
     z: Float32,
+    residual: Float32,
     missing_share: Float32,
     training: Training,
     random: np.random.Generator,
     name: str = "fleet",
     trees: int = TREES,
 ) -> Forest:
-    """Grow and calibrate a forest on healthy deviations `z` (rows, metrics; NaN not judged) and their missing shares.
+    """Grow and calibrate a forest on healthy deviations `z` (rows, metrics; NaN not judged), their residuals and
+    missing shares.
 
     A tenth of the rows, drawn at random, grows the forest; the others calibrate it. Raises ModelError with fewer than
     10,000 rows: a tail of less than a hundred is none.
@@ -161,15 +163,15 @@ def train(
     reach = grow[: max(1, int(REACH_SHARE * len(grow)))]
     rows = np.concatenate(
         [
-            magnitude.magnitudes(z[grow], missing_share[grow]),
-            magnitude.magnitudes(_disturbed(z[reach], random), missing_share[reach]),
+            magnitude.magnitudes(z[grow], residual[grow], missing_share[grow]),
+            magnitude.magnitudes(*_disturbed(z[reach], residual[reach], random), missing_share[reach]),
         ]
     )
     grown = IsolationForest(n_estimators=trees, max_samples=SAMPLE, random_state=int(random.integers(2**31)))
     floor = np.median(rows[: len(grow)], axis=0)
     grown.fit(np.maximum(rows, floor))
     forest = from_sklearn(grown, msgspec.structs.replace(training, rows=len(z)), name, floor.tolist())
-    return recalibrated(forest, magnitude.magnitudes(z[keep], missing_share[keep]))
+    return recalibrated(forest, magnitude.magnitudes(z[keep], residual[keep], missing_share[keep]))
 
 
 def from_sklearn(grown: Any, training: Training, name: str = "fleet", floor: Sequence[float] | None = None) -> Forest:
@@ -204,14 +206,13 @@ def recalibrated(forest: Forest, healthy: Float32) -> Forest:
     return Forest(header, forest._feature, forest._threshold, forest._leaf)
 
 
-def _disturbed(z: Float32, random: np.random.Generator) -> Float32:
-    """Copies of healthy rows with a few metrics (two in the mean) far off."""
+def _disturbed(z: Float32, residual: Float32, random: np.random.Generator) -> tuple[Float32, Float32]:
+    """Copies of healthy rows with a few metrics (two in the mean) far off, each by itself."""
     least, most = np.log(REACH_Z)
-    far = np.exp(random.uniform(least, most, z.shape))
+    far = np.exp(random.uniform(least, most, z.shape)).astype(np.float32)
     ranks = random.random(z.shape).argsort(axis=1).argsort(axis=1)
     hit = ranks < np.minimum(random.geometric(0.3, (len(z), 1)), z.shape[1])
-    out: Float32 = np.where(hit, far, z).astype(np.float32)
-    return out
+    return np.where(hit, far, z), np.where(hit, far, residual)
 
 
 def _fill(tree: Any, columns: Any, feature: Any, threshold: Any, leaf: Any) -> None:

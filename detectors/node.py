@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.alarm import ALARM, FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS, alarm_verdict, alarms
-from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED, Deviation, Deviations
+from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED_AT, SCORED_NAMES, Deviation, Deviations
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
 from detectors.forest import Forest
-from detectors.magnitude import JUDGED_METRICS, magnitudes, strongest
+from detectors.magnitude import JUDGED_METRICS, magnitudes, shares, strongest
 from detectors.nvlink import LinkWatch
 from detectors.reading_rules import READING_RULES, nothing_to_see, observations, reading_verdict
 from detectors.state import unpack
@@ -48,7 +48,6 @@ INSTANCE = "MIG-"
 
 _PUBLISHED_AT = np.array([COMPARED_AT[name] for name in PUBLISHED])
 _AS_READ_AT = np.array([RAW_AT[name] for name in AS_READ])
-_SCORED_NAMES = tuple(name for name, scored in zip(COMPARED, SCORED, strict=True) if scored)
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +102,8 @@ class NodeDetector:
         self._last, self._ts_ms = (frame.run_id, frame.seq), frame.ts_ms
         self._pci = {gpu.pci: gpu.parent or gpu.uuid for gpu in frame.gpus if gpu.pci} or self._pci
         tick = self._deviations.update(frame)
-        z = tick.z[:, SCORED]
-        rows = magnitudes(z, tick.missing_share)
+        z = tick.z[:, SCORED_AT]
+        rows = magnitudes(z, tick.residual, tick.missing_share)
         score = self.model.score(rows)
         p = self.model.p_value(rows, score)
         p[(~np.isnan(z)).sum(axis=1) < JUDGED_METRICS] = np.nan
@@ -262,7 +261,7 @@ class NodeDetector:
             listed.setdefault(uuid, Gpu(uuid=uuid))
         z, centres, readings = (table[:, _PUBLISHED_AT].tolist() for table in (tick.z, tick.centre, tick.readings))
         as_read = tick.raw[:, _AS_READ_AT].tolist()
-        strong = strongest(tick.z[:, SCORED], _SCORED_NAMES)
+        strong = strongest(shares(tick.z[:, SCORED_AT], tick.residual), SCORED_NAMES)
         by_job: dict[str, list[GpuFeatures]] = {}
         for row, gpu in enumerate(listed.values()):
             by_job.setdefault(gpu.job, []).append(

@@ -91,7 +91,7 @@ def test_p_values_keep_the_budget_on_healthy_rows() -> None:
 def test_p_values_fall_with_the_deviation_without_an_end() -> None:
     z = np.full((6, 28), 0.5, dtype=np.float32)
     z[:, 0] = [3, 6, 10, 20, 60, 1000]
-    x = magnitudes(z, np.zeros(6, dtype=np.float32))
+    x = magnitudes(z, z, np.zeros(6, dtype=np.float32))
     p = forest().p_value(x, forest().score(x))
     assert (np.diff(p) <= 0).all()
     assert p[0] > 0.05
@@ -173,8 +173,9 @@ def test_one_changed_byte_is_noticed(data: st.DataObject) -> None:
 
 def test_too_few_or_equal_rows_are_refused() -> None:
     none = np.zeros(100, dtype=np.float32)
+    few = np.zeros((100, 5), dtype=np.float32)
     with pytest.raises(ModelError, match="at least"):
-        train(np.zeros((100, 5), dtype=np.float32), none, Training(source="t"), np.random.default_rng(0))
+        train(few, few, none, Training(source="t"), np.random.default_rng(0))
     with pytest.raises(ValueError, match="tail"):
         calibrate(np.full(20_000, 0.5))
 

@@ -5,13 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from detectors.magnitude import NAMES, magnitudes, strongest
+from detectors.magnitude import NAMES, magnitudes, shares, strongest
 
 NONE = np.zeros(1, dtype=np.float32)
 
 
 def features(*z: float, missing: float = 0.0) -> dict[str, float]:
-    row = magnitudes(np.array([z], dtype=np.float32), np.array([missing], dtype=np.float32))[0]
+    deviations = np.array([z], dtype=np.float32)
+    row = magnitudes(deviations, 2 * deviations, np.array([missing], dtype=np.float32))[0]
     return dict(zip(NAMES, row.tolist(), strict=True))
 
 
@@ -20,6 +21,7 @@ def test_the_features_of_a_row() -> None:
     assert row["log_largest_1"] == np.float32(np.log1p(10))
     assert row["log_largest_2"] == np.float32(np.log1p(4))
     assert row["log_rms"] == np.float32(np.log1p(np.sqrt(117 / 3)))
+    assert row["log_residual"] == np.float32(np.log1p(np.sqrt(4 * 117 / 3)))
     assert row["count_over_3"] == 2
     assert row["missing_share"] == 0.25
 
@@ -38,8 +40,27 @@ def test_not_judged_metrics_count_for_nothing() -> None:
 
 
 def test_the_strongest_are_named_most_first() -> None:
-    z = np.array([[1, -7, np.nan, 3], [0, 0, 0, 0]], dtype=np.float32)
-    assert strongest(z, ("a", "b", "c", "d")) == [("b", "d", "a"), ()]
+    share = np.array([[0.1, 0.6, 0, 0.3], [0, 0, 0, 0]], dtype=np.float32)
+    assert strongest(share, ("a", "b", "c", "d")) == [("b", "d", "a"), ()]
+
+
+@settings(deadline=None)
+@given(
+    arrays.arrays(np.float32, (3, 5), elements=st.floats(-1e6, 1e6, width=32) | st.just(np.nan)),
+    arrays.arrays(np.float32, (3, 5), elements=st.floats(-100, 100, width=32)),
+)
+def test_the_shares_of_a_row_add_up(z: np.ndarray, residual: np.ndarray) -> None:
+    residual[np.isnan(z)] = np.nan
+    share = shares(z, residual)
+    assert (share >= 0).all()
+    assert (share[np.isnan(z)] == 0).all()
+    something = (np.square(np.nan_to_num(z)) + np.square(np.nan_to_num(residual))).sum(axis=1) > 1e-20
+    np.testing.assert_allclose(share.sum(axis=1)[something], 1, rtol=1e-5)
+
+
+def test_the_share_of_a_metric_grows_with_its_deviation_and_with_what_its_fellows_leave_unexplained() -> None:
+    together = shares(np.array([[6, 6, 1]], dtype=np.float32), np.array([[1, 9, 1]], dtype=np.float32))[0]
+    assert together[1] > together[0] > together[2]
 
 
 @settings(deadline=None)
@@ -50,6 +71,7 @@ def test_the_strongest_are_named_most_first() -> None:
 def test_features_are_finite_and_do_not_depend_on_the_order_of_metrics(z: np.ndarray, random: object) -> None:
     order = np.random.default_rng(len(z)).permutation(z.shape[1])
     missing = np.zeros(len(z), dtype=np.float32)
-    rows = magnitudes(z, missing)
+    residual = np.clip(z, -50, 100)
+    rows = magnitudes(z, residual, missing)
     assert np.isfinite(rows).all()
-    np.testing.assert_allclose(magnitudes(z[:, order], missing), rows, rtol=1e-5)
+    np.testing.assert_allclose(magnitudes(z[:, order], residual[:, order], missing), rows, rtol=1e-5)
