@@ -7,6 +7,7 @@ so.
 
 import logging
 import re
+import ssl
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
@@ -31,6 +32,9 @@ REFUSED = frozenset({192, 193, 194, 497, 516})
 """UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, ACCESS_DENIED, AUTHENTICATION_FAILED."""
 
 NO_DATABASE = 81
+
+_FRAME = re.compile(r"^Received ClickHouse exception, code: \d+, server response: | \(for url [^)]*\)$")
+"""What the driver puts around the server's own words."""
 
 _HTTP_STATUS = re.compile(r"HTTP status (\d{3})")
 
@@ -123,6 +127,8 @@ def reason(error: BaseException) -> str:
     for cause in reversed(seen):
         if isinstance(cause, TimeoutError) or "timed out" in str(cause).lower():
             return "timed out"
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed: {cause.reason or cause}; LOCKSTEP_CLICKHOUSE_SECURE says whether it speaks TLS"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
     return _first_line(error)
@@ -135,4 +141,4 @@ def one_line(error: Exception) -> str:
 
 def _first_line(error: BaseException) -> str:
     text = str(error).strip().splitlines() or [type(error).__name__]
-    return text[0][:300]
+    return _FRAME.sub("", text[0])[:300]

@@ -16,7 +16,7 @@ from runtime.errors import UserError
 from runtime.ports import free_port
 from runtime.settings import ClickHouse, Connection, from_environment
 from storage import client as client_module
-from storage.client import StorageUnreachable, get_client
+from storage.client import StorageUnreachable, ask, get_client
 from storage.service import WriterSettings, require_tables
 
 
@@ -83,6 +83,18 @@ def test_a_querys_own_patience_is_not_that_of_the_first_questions(clickhouse: Cl
     assert isinstance(made, HttpClient)
     assert made.timeout.read_timeout == 77
     made.close()
+
+
+def test_a_server_without_tls_is_asked_for_none(clickhouse: ClickHouse) -> None:
+    complaint = said(msgspec.structs.replace(clickhouse, clickhouse_secure=True))
+    assert "TLS failed" in complaint
+    assert "LOCKSTEP_CLICKHOUSE_SECURE" in complaint
+
+
+def test_a_wrong_statement_is_answered_in_the_servers_own_words(database: Client) -> None:
+    with pytest.raises(UserError, match=r"^Code: 47\. DB::Exception: .*`nope`") as caught:
+        ask(database, "SELECT nope FROM system.one", "JSON")
+    assert "http://" not in str(caught.value)
 
 
 def test_a_wrong_password_says_which_user_and_which_settings() -> None:
