@@ -17,13 +17,22 @@ import numpy as np
 
 from detectors.episode import Episodes, Persistence, Rule, Verdict
 from detectors.pipeline_grid import Grid, PipelineOps, grid
+from detectors.pipeline_replay import pipeline_time
 from detectors.pipeline_slowness import RISE, Peers, Slowness, lower_median, typical
-from detectors.pipeline_words import replica_verdict, sequence_verdict, stage_verdict, stall_verdict, worker_verdict
+from detectors.pipeline_words import (
+    Cost,
+    replica_verdict,
+    sequence_verdict,
+    stage_verdict,
+    stall_verdict,
+    worker_verdict,
+)
 from detectors.pipeline_work import Work, weigh
 from schemas.finding import Finding, Subject
 
 COSTS = 0.02
-"""A worker is a culprit only where it alone makes the step 2 % longer: else nobody waits for it."""
+"""A worker is a culprit only where it alone makes its replica's pipeline 2 % longer: else none of its peers waits for
+it. (Whether the job does depends on who else is long in that step.)"""
 
 STEADY = Persistence(k=4, n=5, clear=8)
 """Four of the last five steps: a published method calls a machine slow after five rounds, and one may hide it. A steady
@@ -72,11 +81,7 @@ class PipelineDetector:
         said = []
         for d, dp in enumerate(cells.dps):
             for s, stage in enumerate(cells.stages):
-                cost = 1.0
-                if slow.late[d, s]:
-                    with_it = even.durations.copy()
-                    with_it[d, s] *= np.exp(slow.alone[d, s])
-                    cost = even.time(with_it) / usual
+                cost = self._cost(even, usual, d, s, float(slow.alone[d, s])) if slow.late[d, s] else Cost(1.0, 1.0)
                 subject = self._worker(f"dp {dp} stage {stage}", int(cells.rank[d, s]))
                 peers = f"stage {stage} of the other {len(cells.dps) - 1} replicas"
                 forward, backward = over[d, s].tolist()
@@ -86,13 +91,22 @@ class PipelineDetector:
                 said += self._episodes.observe(
                     WORKER,
                     subject,
-                    bool(slow.late[d, s] and cost > 1 + COSTS) if np.isfinite(slow.alone[d, s]) else None,
+                    bool(slow.late[d, s] and cost.replica > 1 + COSTS) if np.isfinite(slow.alone[d, s]) else None,
                     tick_ms,
                     lambda s=subject, f=forward, b=backward, c=cost, p=peers: worker_verdict(  # type: ignore[misc]
                         s, f, b, c, cells.ranks - 1, p
                     ),
                 )
         return said
+
+    @staticmethod
+    def _cost(even: Grid, usual: float, d: int, s: int, excess: float) -> Cost:
+        """What one slow worker costs; `even` is the step with nobody slow, which takes `usual`."""
+        with_it = even.durations.copy()
+        with_it[d, s] *= np.exp(excess)
+        own, order = slice(d, d + 1), even.order
+        without = pipeline_time(even.durations[own], order[own])
+        return Cost(pipeline_time(with_it[own], order[own]) / without, even.time(with_it) / usual)
 
     def _replicas(self, tick_ms: int, cells: Grid, slow: Slowness) -> list[Finding]:
         said = []

@@ -1,5 +1,7 @@
 """The sentences of a pipeline's verdicts."""
 
+from typing import NamedTuple
+
 from detectors.cause import Witness, judge
 from detectors.episode import Verdict
 from detectors.pipeline_work import STRAGGLES, Work
@@ -7,35 +9,51 @@ from schemas.causes import Cause
 from schemas.finding import Evidence, Subject
 
 
-def worker_verdict(subject: Subject, forward: float, backward: float, cost: float, victims: int, peers: str) -> Verdict:
-    """One slow worker; `forward` and `backward` are its times over those of `peers`, `cost` its effect on the step."""
+NOTICED = 1.01
+"""A job is called slower from 1 % on."""
+
+
+class Cost(NamedTuple):
+    """How many times longer one worker alone makes its own replica's pipeline, and the whole step."""
+
+    replica: float
+    job: float
+
+
+def worker_verdict(subject: Subject, forward: float, backward: float, cost: Cost, victims: int, peers: str) -> Verdict:
+    """One slow worker; `forward` and `backward` are its times over those of `peers`."""
     why = judge(Witness(timed=True))
-    longest = "forward" if forward >= backward else "backward"
+    longest, most, least = "forward", forward, backward
+    if backward > forward:
+        longest, most, least = "backward", backward, forward
+    effect = f"job {cost.job:.2f} times slower"
+    if cost.job < NOTICED:
+        effect = f"its replica {cost.replica:.2f} times slower"
     return Verdict(
         cause=why.cause,
-        score=cost - 1,
+        score=max(cost) - 1,
         confidence=why.confidence,
         runner_up=why.runner_up,
         victims=victims,
-        slowdown=round(cost, 3),
-        summary=(
-            f"{subject.group} (rank {subject.rank}) computes {max(forward, backward):.2f} times as long as {peers}, "
-            f"job {cost:.2f} times slower"
-        ),
+        slowdown=round(cost.job, 3) if cost.job >= NOTICED else None,
+        summary=f"{subject.group} (rank {subject.rank}) computes {most:.2f} times as long as {peers}, {effect}",
         evidence=(
             Evidence(
                 text=(
-                    f"its {longest} takes {max(forward, backward):.2f} times, the other direction "
-                    f"{min(forward, backward):.2f} times as long as {peers}, in all its microbatches"
+                    f"its {longest} takes {most:.2f} times, the other direction {least:.2f} times as long as {peers}, "
+                    "in all its microbatches"
                 ),
                 metric=f"{longest}_compute",
-                value=max(forward, backward),
+                value=most,
                 baseline=1.0,
             ),
             Evidence(
-                text=f"replayed with all others as fast as their peers, it makes the step {cost:.2f} times as long",
+                text=(
+                    f"replayed with all others as fast as their peers, it makes its replica's pipeline "
+                    f"{cost.replica:.2f} and the whole step {cost.job:.2f} times as long"
+                ),
                 metric="what_if_slowdown",
-                value=cost,
+                value=cost.job,
                 baseline=1.0,
             ),
         ),

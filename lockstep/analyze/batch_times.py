@@ -40,7 +40,7 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     for input_ in inputs:
         progress(f"looking at {input_.path.name}", 0)
         times = (_number(row.get("time")) for _, row in table.rows(input_.path, ("time",)) if row is not None)
-        rows = _batches(input_)
+        rows = batches(input_)
         if not table.in_order((time,) for time in times if 0 <= time <= LONGEST):
             rows = table.sorted_on_disk(rows, lambda row: (row.time,), Batch)
         first = next(rows, None)
@@ -83,7 +83,8 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _batches(input_: Input) -> Iterator[Batch]:
+def batches(input_: Input) -> Iterator[Batch]:
+    """The rows as they stand; those that are no batch are counted and left out."""
     for _, row in table.rows(input_.path, COLUMNS):
         try:
             yield parse(row)

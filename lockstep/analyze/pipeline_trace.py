@@ -6,7 +6,7 @@ A file is a job; files of one folder whose workers differ are one job together. 
 import heapq
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,7 +57,7 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     """One run per job."""
     for job, files in _jobs(inputs):
         rows = heapq.merge(*(_ordered(input_, progress) for input_ in files), key=lambda row: row.step)
-        yield Run(None, job, False, _ticks(job, rows, files))
+        yield Run(None, job, False, ticks(job, rows, files))
 
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:
@@ -145,7 +145,7 @@ def _ordered(input_: Input, progress: Progress) -> Iterator[Operation]:
     """The file's operations in the order of their steps, counted as they are used."""
     progress(f"looking at {input_.path.name}", 0)
     steps = (natural(row.get("step")) for _, row in table.rows(input_.path, ("step",)) if row is not None)
-    found = _operations(input_)
+    found = operations(input_)
     if not table.in_order((step,) for step in steps if step is not None):
         found = table.sorted_on_disk(found, lambda row: (row.step,), Operation)
     for number, row in enumerate(found, 1):
@@ -155,7 +155,8 @@ def _ordered(input_: Input, progress: Progress) -> Iterator[Operation]:
         yield row
 
 
-def _operations(input_: Input) -> Iterator[Operation]:
+def operations(input_: Input) -> Iterator[Operation]:
+    """The file's operations as they stand; rows that are none are counted and left out."""
     for _, row in table.rows(input_.path, COLUMNS):
         try:
             yield parse(row)
@@ -163,19 +164,20 @@ def _operations(input_: Input) -> Iterator[Operation]:
             input_.skip(error.reason)
 
 
-def _ticks(job: str, rows: Iterator[Operation], files: list[Input]) -> Iterator[tuple[int, list[Finding]]]:
+def ticks(job: str, rows: Iterator[Operation], files: Sequence[Input] = ()) -> Iterator[tuple[int, list[Finding]]]:
     """One tick per step: the file's times need not be moments, nor be in seconds."""
     detector = PipelineDetector(CLUSTER, job)
     tick = 0
     for step, part in itertools.groupby(rows, key=lambda row: row.step):
         tick += TICK_MS
-        yield tick, detector.update(tick, step, _step([row for row in part if row.kind != OTHER]))
-    if detector.judged < STEADY.k:
+        yield tick, detector.update(tick, step, step_of([row for row in part if row.kind != OTHER]))
+    if files and detector.judged < STEADY.k:
         have = f"{detector.judged} steps in which workers or microbatches can be compared"
         files[0].notes = [*files[0].notes, f"not judged: {have}; {STEADY.k} are needed"]
 
 
-def _step(rows: list[Operation]) -> PipelineOps:
+def step_of(rows: Sequence[Operation]) -> PipelineOps:
+    """The operations of one step as the detector takes them; without those of kind OTHER."""
     numbers = np.array([row[1:5] for row in rows], np.int64).reshape(-1, 4).T
     times = np.array([row[5:] for row in rows], np.float64).reshape(-1, 2).T
     return PipelineOps(numbers[0], numbers[1], numbers[2], numbers[3], times[0], times[1])
