@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from lockstep.variables import warn_of_unknown
+from lockstep.variables import from_file, warn_of_unknown
 from runtime.errors import UserError
 
 # name: (module with `command`, one line for the list)
@@ -72,8 +72,15 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, epilog="Start with `lockstep demo --once`; each command has --help with an example.")
 @click.version_option(package_name="gpu-lockstep", prog_name="lockstep")
-def group() -> None:
-    """Lockstep finds the GPU, link, node or rack that is out of step, and says why."""
+@click.option("--config", metavar="FILE", envvar="LOCKSTEP_CONFIG", help="Settings in TOML  [LOCKSTEP_CONFIG]")
+def group(config: str | None) -> None:
+    """Lockstep finds the GPU, link, node or rack that is out of step, and says why.
+
+    Settings are options; where one is not given, the variable LOCKSTEP_NAME; where that is not set, the file's NAME.
+    """
+    if config:
+        for variable, value in from_file(config).items():
+            os.environ.setdefault(variable, value)
 
 
 def main() -> None:

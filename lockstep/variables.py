@@ -1,21 +1,24 @@
-"""The environment variables that Lockstep reads, and a warning for one that it does not.
+"""The environment variables that Lockstep reads, a file in their place, and a warning for one that it does not read.
 
 A misspelt LOCKSTEP_BROKR would be ignored without a word, and the process would talk to the wrong broker.
 """
 
-from collections.abc import Callable, MutableMapping
+import tomllib
+from collections.abc import Callable, Iterable, MutableMapping
 from difflib import get_close_matches
+from pathlib import Path
 
 import msgspec
 
 from collectors.settings import AgentSettings
+from runtime.errors import UserError
 from runtime.settings import PREFIX
 
 # The settings' fields but the agent's (a test compares them with the classes), and what is read by itself.
 KNOWN: tuple[str, ...] = (
     # every process
     *("BROKER", "BROKER_EMBEDDED", "BROKER_TLS", "BROKER_TLS_CA", "BROKER_TLS_CERT", "BROKER_TLS_KEY"),
-    *("BROKER_USER", "BROKER_PASSWORD", "BROKER_SASL_MECHANISM", "CLUSTER", "PROMETHEUS_PORT"),
+    *("BROKER_USER", "BROKER_PASSWORD", "BROKER_SASL_MECHANISM", "CLUSTER", "PROMETHEUS_PORT", "CONFIG"),
     # whoever asks ClickHouse, and the embedded engine
     *("CLICKHOUSE_HOST", "CLICKHOUSE_PORT", "CLICKHOUSE_USER", "CLICKHOUSE_PASSWORD", "CLICKHOUSE_DATABASE"),
     *("CLICKHOUSE_SECURE", "DATA", "ENGINE_DATA", "ENGINE_MEMORY_MB", "ENGINE_QUERY_MEMORY_MB"),
@@ -51,7 +54,34 @@ def warn_of_unknown(environment: MutableMapping[str, str], say: Callable[[str], 
         name = variable.removeprefix(PREFIX)
         if name in names or name.startswith(OTHERS):
             continue
-        near = get_close_matches(name, names, 1)
-        meant = f"; did you mean {PREFIX}{near[0]}?" if near else ""
-        say(f"{variable} is no setting of Lockstep and is ignored{meant}")
+        say(f"{variable} is no setting of Lockstep and is ignored{_meant(name, names, PREFIX)}")
         del environment[variable]
+
+
+def from_file(path: str) -> dict[str, str]:
+    """The variables that a TOML file gives: `broker = "kafka-1:9092"` is LOCKSTEP_BROKER. One file may serve all
+    processes of a machine, so it may name any process's settings, and none that nothing reads.
+
+    Raises UserError with the file, and the line or key, that cannot be meant. Values are judged by who uses them.
+    """
+    try:
+        told = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise UserError(f"--config {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f'--config {path}: {error}; write lines like broker = "kafka-1:9092"') from None
+    names = known() - {"CONFIG"}
+    for key, value in told.items():
+        if key.upper() not in names:
+            raise UserError(f"--config {path}: no setting {key}{_meant(key.upper(), names).lower()}")
+        if not isinstance(value, str | int | float):
+            raise UserError(f"--config {path}: {key} must be a text, a number, true or false")
+    return {
+        PREFIX + key.upper(): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in told.items()
+    }
+
+
+def _meant(name: str, names: Iterable[str], prefix: str = "") -> str:
+    near = get_close_matches(name, list(names), 1)
+    return f"; did you mean {prefix}{near[0]}?" if near else ""

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from alerts.service import AlertsSettings
 from collectors.settings import AgentSettings
 from lockstep.cli import COMMANDS, group, main
 from lockstep.options import Number
-from lockstep.variables import KNOWN, known, warn_of_unknown
+from lockstep.variables import KNOWN, from_file, known, warn_of_unknown
+from runtime.errors import UserError
 from runtime.settings import ClickHouse, Connection
 from simulator.settings import FleetSettings
 from storage.engine.settings import EngineSettings
@@ -209,6 +211,38 @@ def test_processes_started_from_here_do_not_repeat_the_warning() -> None:
     assert environment == {"LOCKSTEP_SPEED": "2", "PATH": "/bin"}
 
 
+def test_options_go_before_variables_and_variables_before_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "lockstep.toml"
+    config.write_text('broker = "127.0.0.1:1"\ninterval_s = 0\nbroker_tls = false\nclickhouse_port = 1\n')
+    arguments = ["--config", str(config), "agent"]
+    assert "LOCKSTEP_INTERVAL_S='0'" in lockstep(*arguments).stderr
+    assert "LOCKSTEP_INTERVAL_S='-1'" in lockstep(*arguments, LOCKSTEP_INTERVAL_S="-1").stderr
+    assert "--interval-s='-2'" in lockstep(*arguments, "--interval-s", "-2", LOCKSTEP_INTERVAL_S="-1").stderr
+    assert "ClickHouse at 127.0.0.1:1 " in lockstep("query", "SELECT 1", LOCKSTEP_CONFIG=str(config)).stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"brokr = 'x:1'", "no setting brokr; did you mean broker?"),
+        (b"config = 'x'", "no setting config"),
+        (b"broker = ['a:1', 'b:1']", "broker must be a text, a number, true or false"),
+        (b"[agent]\nnode = 'n'", "no setting agent"),
+        (b"broker: x", "at line 1"),
+        (b"\xff", "invalid start byte"),
+    ],
+)
+def test_a_file_of_settings_that_cannot_be_meant_is_one_line(content: bytes, said: str, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_bytes(content)
+    with pytest.raises(UserError, match=re.escape(f"--config {config}: ")) as caught:
+        from_file(str(config))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="No such file"):
+        from_file(f"{config}.none")
+
+
 def test_every_setting_of_every_process_is_a_known_variable() -> None:
     """Add the name to `lockstep/variables.py` where this fails."""
     classes = (
@@ -222,7 +256,7 @@ def test_every_setting_of_every_process_is_a_known_variable() -> None:
         FleetSettings,
     )
     declared = {field.name.upper() for cls in classes for field in msgspec.structs.fields(cls)}
-    assert declared | {"DATA", "POD_GROUP_UID"} == known()
+    assert declared | {"CONFIG", "DATA", "POD_GROUP_UID"} == known()
     assert len(KNOWN) == len(set(KNOWN))
 
 
