@@ -8,7 +8,6 @@ from detectors.pipeline_work import STRAGGLES, Work
 from schemas.causes import Cause
 from schemas.finding import Evidence, Subject
 
-
 NOTICED = 1.01
 """A job is called slower from 1 % on."""
 
