@@ -148,8 +148,8 @@ class Device:
             60: FieldReader(MINUTE_FIELDS, links, rates),
         }
         self._link_readers = {
-            10: LinkReader(TEN_SECOND_LINKS, links, rates),
-            60: LinkReader(MINUTE_LINKS, links, rates),
+            10: LinkReader(TEN_SECOND_LINKS, links),
+            60: LinkReader(MINUTE_LINKS, links),
         }
         self._joined: dict[Due, tuple[list[list[Ask]], list[Ask]]] = {}
 

@@ -175,25 +175,23 @@ class FieldReader:
 
         Raises DeviceGone where one of them speaks of the whole GPU.
         """
-        reasons = ["blank" if number is None else "" for number in numbers]
+        reasons: list[str] | None = None
         learned = False
-        for i, code in enumerate(codes):
-            if code != nvml.SUCCESS:
-                raise_if_gone(code)
-                reasons[i] = reason_of(code)
-                if reasons[i] == "unsupported":
-                    self._absent.add(self._asks[i], now)
-                    self._supported.discard(self._asks[i])
-                    learned = True
+        if any(codes) or None in numbers:
+            reasons = ["blank" if number is None else "" for number in numbers]
+            for i, code in enumerate(codes):
+                if code != nvml.SUCCESS:
+                    raise_if_gone(code)
+                    reasons[i] = reason_of(code)
+                    if reasons[i] == "unsupported":
+                        self._absent.add(self._asks[i], now)
+                        self._supported.discard(self._asks[i])
+                        learned = True
         if len(self._supported) < len(self._asks):
             answered = {ask for ask, code in zip(self._asks, codes, strict=True) if code == nvml.SUCCESS}
             learned = learned or not answered <= self._supported
             self._supported |= answered
-        clean = not any(reasons)
-        values = {
-            metric.name: self._value(metric, choices, numbers, None if clean else reasons, now)
-            for metric, choices in self._plan
-        }
+        values = {metric.name: self._value(metric, choices, numbers, reasons, now) for metric, choices in self._plan}
         if learned:
             self._make_plan(now)
         return values

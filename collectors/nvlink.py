@@ -6,14 +6,17 @@ link of the GPU has is asked again after ten minutes; what a generation lacks is
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from collectors import nvml
 from collectors.gpu_fields import KIB_FIELDS, Absent, Ask, raise_if_gone, reason_of
-from collectors.rates import Rates, Value
+from collectors.rates import Value
 from schemas.metrics import FEC_BINS
 
 MEGA = 1e6
+
+Count = int | str
+"""What one link answered: a whole number, or the reason why there is none."""
 
 FLOOR_LOG10 = -255.0
 """A bit error rate of "nothing seen": the smallest that the packed form can tell is 1e-255."""
@@ -75,11 +78,13 @@ MINUTE_LINKS: tuple[LinkMetric, ...] = (
 class LinkReader:
     """Plans and understands the fields of all links of one GPU and one period."""
 
-    def __init__(self, metrics: tuple[LinkMetric, ...], links: int, rates: Rates) -> None:
-        self._metrics, self._links, self._rates = metrics, links, rates
+    def __init__(self, metrics: tuple[LinkMetric, ...], links: int) -> None:
+        self._metrics, self._links = metrics, links
         self._absent = Absent()
         wanted = [field for metric in metrics for field in (*metric.fields, metric.over) if field]
         self._wanted = tuple(dict.fromkeys(wanted))
+        self._counted = {field for metric in metrics if metric.rate for field in (*metric.fields, metric.over)}
+        self._last: dict[int, tuple[Sequence[Count], float]] = {}
         self._fields: tuple[int, ...] = ()
         self._asks: list[Ask] = []
         self._replan_at = float("-inf")
@@ -95,20 +100,26 @@ class LinkReader:
 
         Raises DeviceGone where one of them speaks of the whole GPU.
         """
-        told: dict[int, list[int | str]] = {}
+        told: dict[int, Sequence[Count]] = {}
+        rates: dict[int, list[Value]] = {}
         for at, field in enumerate(self._fields):
             span = slice(at * self._links, (at + 1) * self._links)
-            answers = [_answer(code, number) for code, number in zip(codes[span], numbers[span], strict=True)]
-            if all(answer == "unsupported" for answer in answers):
+            counts = _counts(codes[span], numbers[span])
+            if all(count == "unsupported" for count in counts):
                 self._absent.add(field, now)
-            else:
-                told[field] = answers
+                continue
+            told[field] = counts
+            if field in self._counted:
+                before, at_s = self._last.get(field, ((), now))
+                rates[field] = _rates(counts, before, now - at_s)
+                self._last[field] = counts, now
         rows: list[dict[str, Value]] = [{} for _ in range(self._links)]
         for metric in self._metrics:
             field = next((field for field in metric.fields if field in told), 0)
             if field and (not metric.over or metric.over in told):
-                for link, row in enumerate(rows):
-                    row[metric.name] = self._value(metric, field, told, link, now)
+                column = _column(metric, field, told, rates)
+                for row, value in zip(rows, column, strict=True):
+                    row[metric.name] = value
         if len(told) < len(self._fields):
             self._make_plan(now)
         return rows
@@ -118,26 +129,50 @@ class LinkReader:
         self._asks = [(field, link) for field in self._fields for link in range(self._links)]
         self._replan_at = self._absent.next_change(now)
 
-    def _value(self, metric: LinkMetric, field: int, told: dict[int, list[int | str]], link: int, now: float) -> Value:
-        count = told[field][link]
-        if isinstance(count, str):
-            return count
-        if metric.decode is not None:
-            return metric.decode(count)
-        if not metric.rate:
-            return count * metric.scale
-        grown = self._rates.rate((field, link), (count,), now)
-        if not metric.over:
-            return grown if isinstance(grown, str) else grown * (1024 if field in KIB_FIELDS else metric.scale)
-        whole = told[metric.over][link]
-        growth = whole if isinstance(whole, str) else self._rates.rate((metric.over, link), (whole,), now)
-        if isinstance(grown, str) or isinstance(growth, str):
-            return grown if isinstance(grown, str) else growth
-        return grown / growth if growth else "no_traffic"
+
+def _counts(codes: Sequence[int], numbers: Sequence[int | float | None]) -> Sequence[Count]:
+    """One field of all links, as whole numbers; a reason where a link has none."""
+    if not any(codes) and None not in numbers:
+        return cast(Sequence[int], numbers)
+    return [_answer(code, number) for code, number in zip(codes, numbers, strict=True)]
 
 
-def _answer(code: int, number: int | float | None) -> int | str:
+def _answer(code: int, number: int | float | None) -> Count:
     if code != nvml.SUCCESS:
         raise_if_gone(code)
         return reason_of(code)
     return "blank" if number is None else int(number)
+
+
+def _rates(now: Sequence[Count], before: Sequence[Count], seconds: float) -> list[Value]:
+    """Growth per second, link by link; one link's reset is that link's."""
+    if not before or seconds <= 0:
+        return ["first_reading"] * len(now)
+    return [_rate(count, then, seconds) for count, then in zip(now, before, strict=True)]
+
+
+def _rate(count: Count, then: Count, seconds: float) -> Value:
+    if isinstance(count, str):
+        return count
+    if isinstance(then, str):
+        return "first_reading"
+    return (count - then) / seconds if count >= then else "counter_fell"
+
+
+def _column(
+    metric: LinkMetric, field: int, told: dict[int, Sequence[Count]], rates: dict[int, list[Value]]
+) -> list[Value]:
+    if metric.over:
+        return [_ratio(part, whole) for part, whole in zip(rates[field], rates[metric.over], strict=True)]
+    if metric.rate:
+        scale = 1024.0 if field in KIB_FIELDS else metric.scale
+        return [rate if isinstance(rate, str) else rate * scale for rate in rates[field]]
+    if metric.decode is not None:
+        return [count if isinstance(count, str) else metric.decode(count) for count in told[field]]
+    return [count if isinstance(count, str) else count * metric.scale for count in told[field]]
+
+
+def _ratio(part: Value, whole: Value) -> Value:
+    if isinstance(part, str) or isinstance(whole, str):
+        return part if isinstance(part, str) else whole
+    return part / whole if whole else "no_traffic"
