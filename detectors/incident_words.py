@@ -120,7 +120,9 @@ def action(cause: Cause, kind: Kind, findings: Sequence[Finding] = (), notes: Se
     last of `findings` about this cause), then what is always right for the cause."""
     usual = LOOK.get(kind, CAUSES[cause].action) if cause == "unknown" else CAUSES[cause].action
     told = [item.text.partition(" (")[0] for item in notes if item.metric == ACTION]
-    told = told or [item.text for f in findings if f.cause == cause for item in f.evidence if item.metric == ACTION]
+    # A verdict of unknown cause that asks for something is the driver's own (its recovery action): it counts most.
+    about = sorted((f for f in findings if f.cause in (cause, "unknown")), key=lambda f: f.cause == "unknown")
+    told = told or [item.text for f in about for item in f.evidence if item.metric == ACTION]
     return f"{told[-1]}. {usual}" if told else usual
 
 

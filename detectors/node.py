@@ -15,7 +15,9 @@ from detectors.alarm import ALARM, FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_
 from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED_AT, SCORED_NAMES, Deviation, Deviations
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
+from detectors.fabric_rules import port_findings
 from detectors.forest import Forest
+from detectors.host_rules import host_findings
 from detectors.magnitude import JUDGED_METRICS, magnitudes, shares, strongest
 from detectors.nvlink import LinkWatch
 from detectors.reading_rules import READING_RULES, nothing_to_see, observations, reading_verdict
@@ -112,6 +114,8 @@ class NodeDetector:
             *self._events.tick(frame.ts_ms, dict(zip(tick.uuids, tick.here.tolist(), strict=True))),
             *self._readings(frame.ts_ms, tick),
             *self._links.update(frame, self._episodes),
+            *port_findings(frame, self._episodes),
+            *host_findings(frame, self._episodes),
             *self._vanished(frame, tick),
             *self._alarms(frame.ts_ms, tick, p, score),
         ]

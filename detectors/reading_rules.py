@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from detectors.deviation import COMPARED_AT, COUNTED, RAW_AT, Deviation
 from detectors.episode import Persistence, Rule, Verdict
+from detectors.event_rules import ACTION
 from schemas.causes import CAUSES, Cause
 from schemas.finding import Evidence
 
@@ -244,6 +245,8 @@ def reading_verdict(tick: Deviation, rule: ReadingRule, row: int) -> Verdict:
     if (action := ACTIONS.get(_action(tick, row))) is not None and "recovery_action" in rule.columns:
         said.append(f"the driver asks to {action}")
     evidence = [Evidence(text=", ".join(said), metric=rule.columns[0])]
+    if action is not None and "recovery_action" in rule.columns:
+        evidence.append(Evidence(text=f"The driver asks to {action}", metric=ACTION))
     if clock < centre:
         text = f"SM clock {clock:.0f} MHz, usually {centre:.0f} MHz"
         evidence.append(Evidence(text=text, metric="sm_clock_mhz", value=clock, baseline=centre, unit="MHz"))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from detectors.incident import CONFIRM_MS, RECOVER_MS, UNHEARD_MS, IncidentBook
+from detectors.incident_words import action
 from detectors.state import StateError
 from schemas import Event, Finding, Incident, Inventory
 from schemas.finding import Evidence, Subject
@@ -321,3 +322,18 @@ def test_the_last_word_of_a_verdict_does_not_blur_what_was_known() -> None:
     (incident,) = book.apply(finding(at=9_000, revision=2, state="close", **faded))
     assert (incident.state, incident.cause, incident.confidence) == ("recovering", "gpu_degraded", 0.9)
     assert "rank 6 holds up" in incident.summary
+
+
+def test_what_the_driver_asks_for_comes_before_the_catalogue_and_what_is_always_right() -> None:
+    table = Evidence(text="XID 149 asks to reset the GPU", metric="action")
+    driver = Evidence(text="The driver asks to reboot the machine", metric="action")
+    link = finding("f1", GPU, kind="hardware", cause="nvlink_fault", evidence=(table,))
+    recovery = finding("f2", GPU, kind="hardware", cause="unknown", evidence=(driver,))
+    usual = action("nvlink_fault", "hardware")
+    assert usual
+    assert action("nvlink_fault", "hardware", [link]) == f"XID 149 asks to reset the GPU. {usual}"
+    assert action("nvlink_fault", "hardware", [recovery, link]) == f"The driver asks to reboot the machine. {usual}"
+    note = Evidence(text="The driver asks to drain the GPU, then reset it (XID 154 on n1: ...)", metric="action")
+    assert action("nvlink_fault", "hardware", [link], [note]).startswith(
+        "The driver asks to drain the GPU, then reset it."
+    )
