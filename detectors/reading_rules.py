@@ -109,7 +109,8 @@ def _recovery_wanted(tick: Deviation) -> Mask:
 
 
 def _domain_broken(tick: Deviation) -> Mask:
-    return _raw(tick, "recovery_action") == RECOVER_DOMAIN
+    broken: Mask = _raw(tick, "recovery_action") == RECOVER_DOMAIN
+    return broken
 
 
 def _fabric_lost(tick: Deviation) -> Mask:
