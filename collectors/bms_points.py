@@ -57,6 +57,12 @@ _GO = re.compile(r"([\d.]+)(h|ms|us|µs|ns|m|s)")
 _GO_MS = {"h": 3.6e6, "m": 6e4, "s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}
 
 
+def looks_like(start: bytes) -> bool:
+    """Whether a file that begins so holds messages of a building: its topics, or the flat table made of them."""
+    first = start.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0].strip().lower()
+    return b"BMS/v1/" in start[:4096] or first.startswith(b"offset_s,object_type,point_type,object,tag,value")
+
+
 def parse_line(line: str) -> Message | None:
     """The message in a line; None for a header or an empty line. Raises BadLine for anything else."""
     line = line.strip().lstrip("\ufeff")

@@ -46,14 +46,18 @@ class Building:
         where = meaning(message, metadata)
         if where is None:
             return
-        place = _place(message)
-        rack = self._names.get(place, place)[:256]
+        rack = self.name_of(message)
         if message.value is None:
             counts = self._missing.setdefault(rack, {})
             counts["bad_quality"] = counts.get("bad_quality", 0) + 1
             return
         rows = self._values.setdefault(rack, {}).setdefault(where.section, {})
         rows.setdefault(where.part, {})[where.column] = message.value * where.factor + where.offset
+
+    def name_of(self, message: Message) -> str:
+        """The rack or unit that a message is about."""
+        place = _place(message)
+        return self._names.get(place, place)[:256]
 
     def frames(self, tick_ms: int) -> list[RackFrame]:
         """What came since the last call, one unstamped frame for each rack and unit."""

@@ -51,6 +51,13 @@ def parse(document: object, uri: str) -> list[Row]:
     return list(parser(document, _own(document, uri))) if parser else []
 
 
+def looks_like(start: bytes) -> bool:
+    """Whether a file that begins so is a Redfish resource."""
+    return start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and (
+        b'"@odata.type"' in start or (b'"@odata.id"' in start and b"/redfish/" in start)
+    )
+
+
 def kind_of(document: Document) -> str:
     """The kind of a resource by its @odata.type ("#Fan.v1_5_1.Fan"), else by what is in it.
 

@@ -1,10 +1,11 @@
 """Everything that is said of one rack's cooling and power: its rules, asked in order as readings come."""
 
+from functools import partial
 from typing import Literal
 
 import msgspec
 
-from detectors.episode import Episode, Episodes, Verdict
+from detectors.episode import Episode, Episodes, Rule, Verdict
 from detectors.rack_view import LevelState, RackView
 from detectors.rules.base import RackRule, Signs
 from detectors.rules.rack import RACK_RULES
@@ -65,6 +66,26 @@ class RackDetector:
         view.learn(not any(self._shown.get(rule.name) for rule in RACK_RULES.values() if rule.holds_learning))
         return RackVerdict(findings=tuple(said))
 
+    def look(self, frame: RackFrame) -> list[Finding]:
+        """What a single snapshot says by itself, without persistence and past: for files, never for a live rack."""
+        self._view.update(frame)
+        said: list[Finding] = []
+        for rule in RACK_RULES.values():
+            signs = rule.signs(self._view)
+            if rule.unless and self._shown.get(rule.unless):
+                continue
+            self._shown[rule.name] = any(signs.values())
+            for node, evidence in signs.items():
+                subject = self._subject(node)
+                said += self._episodes.observe(
+                    Rule(rule.name, rule.kind),
+                    subject,
+                    bool(evidence),
+                    frame.ts_ms,
+                    partial(_verdict, rule, subject, evidence),
+                )
+        return said
+
     def learning(self) -> bytes:
         """What a kill may lose a minute of."""
         return msgspec.msgpack.encode(
@@ -106,7 +127,7 @@ class RackDetector:
                 subject,
                 None if evidence is None else bool(evidence),
                 self._view.ts_ms,
-                lambda subject=subject, evidence=evidence: _verdict(rule, subject, evidence or []),  # type: ignore[misc]
+                partial(_verdict, rule, subject, evidence or []),
             )
         return said
 

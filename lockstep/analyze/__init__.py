@@ -9,6 +9,7 @@ from typing import Any
 
 from lockstep.analyze import (
     batch_times,
+    cooling,
     dcgm,
     flight_recorder,
     frames,
@@ -43,6 +44,8 @@ READERS: dict[str, Callable[[list[Input], Progress], Iterator[Run]]] = {
     "batch-times": batch_times.read,
     "frames": frames.read,
     "dcgm": dcgm.read,
+    "cooling-bms": cooling.read_building,
+    "redfish": cooling.read_redfish,
 }
 """A kind of file and who reads all files of that kind together; kinds with one reader are read together too."""
 
@@ -60,6 +63,8 @@ DECODERS: dict[str, Callable[[Input], Iterator[Mapping[str, Any]]]] = {
     "batch-times": batch_times.decoded,
     "frames": frames.decoded,
     "dcgm": dcgm.decoded,
+    "cooling-bms": cooling.decoded_building,
+    "redfish": cooling.decoded_redfish,
 }
 """A kind of file and who gives the decoded records of one file: plain values by name, in text `line` (from 1)."""
 

@@ -8,7 +8,18 @@ from typing import Any
 
 import msgspec
 
-from collectors import comma, flight_recorder, gpu_csv, inspector_metrics, log_kind, nccl_log, nccl_tests, ras
+from collectors import (
+    bms_points,
+    comma,
+    flight_recorder,
+    gpu_csv,
+    inspector_metrics,
+    log_kind,
+    nccl_log,
+    nccl_tests,
+    ras,
+    redfish_parse,
+)
 from lockstep.analyze.files import head, tail
 from lockstep.replay.recording import is_recording
 
@@ -28,6 +39,8 @@ INSPECTOR_KEYS = {"coll_perf", "p2p_perf", "dump_stats", "proxy_trace"}
 
 LOOKS: dict[str, Callable[[bytes], bool]] = {
     "frames": is_recording,
+    "cooling-bms": bms_points.looks_like,
+    "redfish": redfish_parse.looks_like,
     "flight-recorder": flight_recorder.looks_like,
     "ras": ras.looks_like,
     "inspector-metrics": inspector_metrics.looks_like,

@@ -148,7 +148,7 @@ def _culprit(s: Subject) -> dict[str, int | str | None]:
         "gpu": s.gpu or None,
         "link": s.link or None,
         "group": s.group or None,
-    }
+    } | ({"rack": s.rack} if s.scope == "rack" else {})
 
 
 def _who(s: Subject) -> str:
