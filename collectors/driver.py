@@ -50,4 +50,6 @@ def _both(gpus: "GpuCollector | DcgmCollector", argument: str) -> Mapping[str, C
     told = msgspec.json.decode(argument, type=dict[str, str])
     cluster, mapping = told["cluster"], told.get("job_mapping")
     processes = Processes(Path(told["proc"]), cluster)
-    return {"gpu": gpus, "jobs": JobsCollector(gpus, processes, cluster, Path(mapping) if mapping else None)}
+    nics = Path(told["sys"]) / "class/infiniband" if "sys" in told else None
+    jobs = JobsCollector(gpus, processes, cluster, Path(mapping) if mapping else None, nics)
+    return {"gpu": gpus, "jobs": jobs}

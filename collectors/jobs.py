@@ -43,10 +43,18 @@ class JobsCollector:
     name = "jobs"
     interval_s = 5.0
 
-    def __init__(self, gpus: GpuSource, processes: Processes, cluster: str = "", mapping: Path | None = None) -> None:
-        self._gpus, self._processes, self._cluster, self._mapping = gpus, processes, cluster, mapping
+    def __init__(
+        self,
+        gpus: GpuSource,
+        processes: Processes,
+        cluster: str = "",
+        mapping: Path | None = None,
+        nics: Path | None = None,
+    ) -> None:
+        """`mapping` is the prolog's folder, `nics` the kernel's of InfiniBand and RoCE devices."""
+        self._gpus, self._processes, self._cluster, self._mapping, self._nics = gpus, processes, cluster, mapping, nics
         self._members: dict[tuple[int, str], JobMembership] = {}
-        self._sent: tuple[object, ...] | None = None
+        self._sent: Inventory | None = None
 
     def collect(self, tick_ms: int) -> Reading:
         """NoData where there is no GPU to work for. Missing by reason: pid_unseen, job_hidden, job_untold (processes
@@ -75,12 +83,14 @@ class JobsCollector:
             self._by_prolog(descriptions, claims)
         self._members = {(pid, uuid): self._member(pid, uuid, work, tick_ms) for pid, uuid, work in ranks}
         memberships = tuple(self._members[key] for key in sorted(self._members))
-        state = (self._gpus.driver, descriptions, memberships)
-        if state != self._sent:
-            self._sent = state
-            drafts.append(
-                Inventory(**UNSTAMPED, ts_ms=0, driver=self._gpus.driver, gpus=descriptions, memberships=memberships)
-            )
+        nics = tuple(sorted(path.name for path in self._nics.glob("*"))) if self._nics is not None else ()
+        driver = self._gpus.driver
+        inventory = Inventory(
+            **UNSTAMPED, ts_ms=0, driver=driver, gpus=descriptions, nics=nics, memberships=memberships
+        )
+        if inventory != self._sent:
+            self._sent = inventory
+            drafts.append(inventory)
         gpus = tuple(Gpu(uuid=uuid, job=work.job, rank=work.rank) for uuid, work in claims.items())
         return Reading(gpus=gpus, missing={reason: n for reason, n in missing.items() if n}, drafts=tuple(drafts))
 

@@ -36,7 +36,7 @@ class Node:
         self.movement = Movement()
         self.gpu_of: Callable[[Work], str] = lambda _: ""
         told = {"proc": str(machine.proc), "cluster": identity.cluster, "job_mapping": settings.job_mapping_dir}
-        told |= {"dcgm_url": settings.dcgm_url}
+        told |= {"dcgm_url": settings.dcgm_url, "sys": str(machine.sys)}
         argument = msgspec.json.encode(told).decode()
         self._sampler = Sampler(machine.driver, argument, clock, counters, environment)
 

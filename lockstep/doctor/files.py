@@ -14,6 +14,14 @@ ROOM_S = 24 * 3600.0
 
 MIB = 1 << 20
 
+NAMED = {
+    "flight_dir": "flight recorder",
+    "job_mapping_dir": "Slurm's mapping",
+    "bmc_targets": "rack's controllers",
+    "bms_dir": "building's values",
+}
+"""Settings that name a file or folder, and what is in it."""
+
 
 def inspector(machine: Machine) -> list[Check]:
     """The folder of NCCL Inspector's files: there, growing, and with room to; and who writes where nobody reads."""
@@ -87,14 +95,39 @@ def _sizes(folder: Path, pattern: str) -> dict[str, int]:
 
 def steps(machine: Machine) -> list[Check]:
     """The folder of the training processes' step lines."""
-    folder = machine.agent.steps_dir
+    folder, socket = machine.agent.steps_dir, machine.agent.steps_socket
+    if socket and not folder:
+        there = Path(socket).is_socket()
+        return [Check("", "ok" if there else "absent", f"{socket}: {'made' if there else 'not made yet'} by the agent")]
     if not folder:
-        return [Check("", "absent", "no --steps-dir: no step times", "docs/collectors/steps.md shows the two lines a job needs")]
+        return [
+            Check(
+                "",
+                "absent",
+                "no --steps-dir and no --steps-socket: no step times",
+                "docs/collectors/steps.md shows the two lines a job needs",
+            )
+        ]
     try:
         count = len(_sizes(Path(folder), "*.jsonl"))
     except OSError as error:
         return [Check("", "broken", f"{folder}: {error.strerror}", "make the folder, or set --steps-dir")]
     return [Check("", "ok", f"{folder}: {count} files")]
+
+
+def named(machine: Machine) -> list[Check]:
+    """What other settings name: there, and readable."""
+    checks = []
+    for setting, means in NAMED.items():
+        path = getattr(machine.agent, setting)
+        option = f"--{setting.replace('_', '-')}"
+        if path and not os.access(path, os.R_OK):
+            missing = "cannot be read" if os.path.exists(path) else "is not there"
+            checks.append(Check(means, "broken", f"{path} {missing}", f"make it readable, or set {option}"))
+        elif path:
+            checks.append(Check(means, "ok", path))
+    absent = ", ".join(means for setting, means in NAMED.items() if not getattr(machine.agent, setting))
+    return [*checks, Check("", "absent", f"not set up: {absent}")] if absent else checks
 
 
 def spool(machine: Machine) -> list[Check]:

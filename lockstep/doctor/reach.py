@@ -3,6 +3,8 @@
 import importlib
 import importlib.util
 
+from collectors.base import CollectorError
+from collectors.http_text import fetcher
 from lockstep.doctor.check import Check, Machine
 from runtime.errors import UserError
 from runtime.kafka import wait_for_broker
@@ -36,6 +38,20 @@ def broker(machine: Machine) -> list[Check]:
     return [
         Check("", "ok", f"{agent.broker} answers" + ("" if "broker" in machine.given else " (the default address)"))
     ]
+
+
+def dcgm(machine: Machine) -> list[Check]:
+    """The exporter that GPUs are read from in place of the driver."""
+    url = machine.agent.dcgm_url
+    if not url:
+        return [Check("", "absent", "not set up: GPUs are read through the driver")]
+    try:
+        text = fetcher(url, "dcgm-exporter", ATTEMPT_S)()
+    except CollectorError as error:
+        return [Check("", "broken", error.text, "start it, or set --dcgm-url")]
+    if "DCGM_FI_" not in text:
+        return [Check("", "broken", f"{url} answers, but with nothing of DCGM's", "set --dcgm-url to its /metrics")]
+    return [Check("", "ok", f"{url} answers")]
 
 
 def database(machine: Machine) -> list[Check]:

@@ -364,6 +364,16 @@ def test_what_slurms_prolog_noted_holds_where_no_process_is_seen(tmp_path: Path)
     assert read_mapping(tmp_path / "none") == {}
 
 
+def test_network_devices_are_part_of_the_inventory_and_a_new_one_makes_it_anew(tmp_path: Path) -> None:
+    (tmp_path / "infiniband/mlx5_1").mkdir(parents=True)
+    (tmp_path / "infiniband/mlx5_0").mkdir()
+    collector = JobsCollector(Gpus(), Processes(tmp_path / "proc"), nics=tmp_path / "infiniband")
+    assert inventories(collector.collect(0))[0].nics == ("mlx5_0", "mlx5_1")
+    assert inventories(collector.collect(5000)) == []
+    (tmp_path / "infiniband/mlx5_0").rmdir()
+    assert inventories(collector.collect(10_000))[0].nics == ("mlx5_1",)
+
+
 def test_nothing_secret_of_an_environment_is_remembered(tmp_path: Path) -> None:
     rank(tmp_path, 70, 1, AWS_SECRET_ACCESS_KEY="hunter2")
     processes = Processes(tmp_path)

@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
@@ -169,6 +170,43 @@ def test_steps_alerts_and_ports(tmp_path: Path) -> None:
     check = only(reach.alerts(machine(tmp_path, environment=short)))
     assert (check.state, "hunter2" in check.seen) == ("broken", False)
     assert only(reach.ports(machine(tmp_path))).state == "absent"
+
+
+def test_what_other_settings_name(tmp_path: Path) -> None:
+    check = only(files.named(machine(tmp_path)))
+    assert check == Check(
+        "", "absent", "not set up: flight recorder, Slurm's mapping, rack's controllers, building's values"
+    )
+    told = machine(
+        tmp_path, flight_dir=str(tmp_path), job_mapping_dir="/none/such", bmc_targets=__file__, bms_dir=str(tmp_path)
+    )
+    assert [(c.name, c.state) for c in files.named(told)] == [
+        ("flight recorder", "ok"),
+        ("Slurm's mapping", "broken"),
+        ("rack's controllers", "ok"),
+        ("building's values", "ok"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "state"), [(b'DCGM_FI_DEV_POWER_USAGE{gpu="0"} 1\n', "ok"), (b"<html>", "broken"), (None, "broken")]
+)
+def test_the_exporter_that_gpus_are_read_from(body: bytes | None, state: str, tmp_path: Path) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if body else 503)
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    assert only(reach.dcgm(machine(tmp_path))).state == "absent"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        check = only(reach.dcgm(machine(tmp_path, dcgm_url=f"http://127.0.0.1:{server.server_port}/metrics")))
+        server.shutdown()
+    assert check.state == state
 
 
 def test_a_database_is_absent_unless_it_was_named(tmp_path: Path) -> None:
