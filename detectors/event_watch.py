@@ -91,7 +91,7 @@ class EventWatch:
             del self._seen[next(iter(self._seen))]
         if gpu:
             self._recent[gpu] = [*self._recent.get(gpu, ()), (label(event), event.ts_ms)][-RECENT_EVENTS:]
-        if event.kind == "gpu_back":
+        if event.kind in ("gpu_back", "gpu_reset"):
             return self._close(gpu, event.ts_ms)
         if event.kind == "hang_over":
             return self._over(event.job, event.ts_ms)

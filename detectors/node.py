@@ -128,6 +128,10 @@ class NodeDetector:
 
     def note(self, event: Event) -> tuple[Finding, ...]:
         """Judge one event of this node; repeats and events that were over long ago say nothing."""
+        if event.kind == "mig_changed":
+            # What was cut anew is another instance, whatever its name.
+            parted = set(event.detail.get("before", "").split(","))
+            self._deviations.forget(np.array([uuid in parted for uuid in self._deviations.uuids], dtype=bool))
         return tuple(self._events.note(event, event.gpu or self._pci.get(event.pci, ""), self._ts_ms))
 
     def learning(self) -> bytes:

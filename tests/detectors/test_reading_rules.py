@@ -1,17 +1,17 @@
 """Rules on what is read seldom, and on readings that contradict each other, through the node's detector."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import msgspec
 import numpy as np
 import pytest
-from node_frames import COLUMN, IDLE, Change, node_frames
+from node_frames import COLUMN, IDLE, T0, Change, node_frames
 
 from detectors.fleet_model import simulated_forest
 from detectors.forest import Forest
 from detectors.node import NodeDetector
-from schemas import Finding, NodeFrame
+from schemas import Event, Finding, NodeFrame
 from schemas.frame import Gpu
 from schemas.matrix import Matrix
 from schemas.metrics import names
@@ -134,3 +134,39 @@ def test_a_link_finding_is_the_nodes_and_survives_its_restart() -> None:
     second.restore(first.learning(), first.decisions())
     said = feed(second, [linked(SECONDS + 10, 0.0), linked(SECONDS + 20, 0.0)])
     assert [(f.detector, f.subject.link) for f in said if f.state == "open"] == [("link_down", "GPU-1/3")]
+
+
+def event(kind: str, **fields: object) -> Event:
+    usual = {"cluster": "c", "ts_ms": T0 + SECONDS * 1000, "node": "n1", "run_id": 1, "seq": 7, "gpu": "GPU-1"}
+    return msgspec.convert(usual | {"kind": kind} | fields, Event)
+
+
+def test_a_reset_ends_what_was_wrong_with_the_gpu() -> None:
+    node = warm()
+    (opened,) = node.note(event("xid", code=95, severity="critical"))
+    (closed,) = node.note(event("gpu_reset", seq=8, ts_ms=T0 + (SECONDS + 30) * 1000))
+    assert (opened.state, closed.state, closed.id) == ("open", "close", opened.id)
+
+
+def test_instances_that_were_cut_anew_are_learned_anew() -> None:
+    def parted(frame: NodeFrame) -> NodeFrame:
+        gpu = frame.sections["gpu"]
+        matrix = Matrix.of([*gpu.rows, "MIG-1"], gpu.columns, np.concatenate([gpu.values(), gpu.values()[:1]]))
+        gpus = (*frame.gpus, Gpu(uuid="MIG-1", parent="GPU-0", job="job-1"))
+        return msgspec.structs.replace(frame, gpus=gpus, sections={"gpu": matrix})
+
+    node = NodeDetector("c", "n1", model())
+    feed(node, [parted(frame) for frame in node_frames(range(SECONDS))])
+    assert strongest_of(node, parted, "MIG-1")
+    node.note(event("mig_changed", gpu="GPU-0", detail={"before": "MIG-1,MIG-2", "now": "MIG-1"}))
+    assert not strongest_of(node, parted, "MIG-1", SECONDS + 1)
+    assert strongest_of(node, parted, "GPU-0", SECONDS + 2)
+
+
+def strongest_of(
+    node: NodeDetector, parted: Callable[[NodeFrame], NodeFrame], uuid: str, second: int = SECONDS
+) -> tuple[str, ...]:
+    """What a GPU deviates by, "" where there is no past to deviate from."""
+    (frame,) = node_frames(range(second, second + 1))
+    told = node.update(parted(frame)).features
+    return next(gpu.strongest for features in told for gpu in features.gpus if gpu.uuid == uuid)
