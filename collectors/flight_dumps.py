@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from collectors.background import Background
 from collectors.base import Collector, NoData, Reading, event
 from collectors.flight_recorder import parse
-from collectors.hang_event import hang_event
+from collectors.hang_event import hang_event, over_event
 from collectors.plain_pickle import Refused
 from collectors.processes import Work
 from detectors.flight import judge
@@ -51,12 +51,13 @@ class FlightDumpsCollector:
         self._seen: dict[str, _Seen] | None = None
         self._growing: dict[str, _Seen] = {}
         self._dumps: dict[str, dict[int, Dump]] = {}
+        self._hung: set[str] = set()
         self._said: set[tuple[str, str, int | None, int]] = set()
         self._work: Background[list[Dump]] = Background("flight")
 
     def collect(self, tick_ms: int) -> Reading:
         """Events of what was read since the last turn. NoData where there is no new dump."""
-        drafts = self._take()
+        drafts = self._take() + self._over()
         if not self._work.busy:
             ready = self._ready()
             if ready:
@@ -120,6 +121,16 @@ class FlightDumpsCollector:
             drafts += self._judged(job)
         return drafts
 
+    def _over(self) -> list[Event]:
+        """Jobs that were said to hang and have no process here any more: what hung is gone."""
+        if not self._hung:
+            return []
+        gone = self._hung - {work.job for work in self._ranks().values()}
+        self._hung -= gone
+        for job in gone:
+            self._dumps.pop(job, None)
+        return [over_event(job, "flight_recorder") for job in sorted(gone)]
+
     def _judged(self, job: str) -> list[Event]:
         dumps = self._dumps[job]
         newest = max(dump.written_ms for dump in dumps.values())
@@ -130,6 +141,7 @@ class FlightDumpsCollector:
             key = (job, finding.cause, finding.subject.rank, finding.onset_ms)
             if key not in self._said:
                 self._said.add(key)
+                self._hung |= {job} if job else set()
                 drafts.append(hang_event(job, finding, "flight_recorder"))
         return drafts
 

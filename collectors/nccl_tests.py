@@ -81,8 +81,7 @@ def _table(lines: list[str]) -> Bench | None:
             bounds, failed = int(out.group(1)), failed or out.group(2) == "FAILED"
         elif mean := _AVERAGE.match(line):
             average, failed = _number(mean.group(1)), failed or mean.group(2) == "FAILED"
-        elif line.startswith("#") and "busbw" in line and "time" in line:
-            names = line.lstrip("#").split()
+        elif line.startswith("#") and {"busbw", "time"} <= set(names := line.lstrip("#").split()):
             columns = names[names.index("time") :]
         elif line.lstrip()[:1].isdigit():
             rows += _row(line, columns)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from detectors.flight_dump import Dump, Op
-from detectors.flight_match import mismatch
+from detectors.flight_match import TOGETHER, collective, mismatch
 from detectors.hang import Hang, names
 from detectors.waits import ends, waiters
 
@@ -204,7 +204,9 @@ def _stuck(dumps: dict[int, Dump]) -> set[int]:
 
 
 def _is_open(dump: Dump, group: str) -> bool:
-    return any(op.group == group and not op.done and not op.p2p for op in dump.ops)
+    """Whether the group's oldest open operation is one that its peers cannot finish alone."""
+    open_ = [op for op in dump.ops if op.group == group and not op.done and not op.p2p]
+    return bool(open_) and collective(min(open_, key=lambda op: op.seq)) in TOGETHER
 
 
 def _number(value: int | None) -> int:

@@ -10,9 +10,15 @@ from typing import NamedTuple
 
 from detectors.flight_dump import Dump, Op
 
-EQUAL_INPUT = frozenset(("all_reduce", "allreduce", "broadcast", "reduce", "all_gather", "allgather"))
+EQUAL_INPUT = frozenset(("all_reduce", "allreduce", "broadcast", "reduce"))
 EQUAL_OUTPUT = frozenset(("reduce_scatter", "reducescatter"))
-"""Operations whose elements per rank must be the same on all ranks: what goes in, or what comes out."""
+"""Operations whose elements per rank must be the same on all ranks: what goes in, or what comes out. An all-gather into
+a list may be uneven (it is made of broadcasts), one into a single tensor may not."""
+
+TOGETHER = EQUAL_OUTPUT | {
+    "all_reduce", "allreduce", "all_gather", "allgather", "all_to_all", "alltoall", "barrier",
+}  # fmt: skip
+"""Operations that nobody can finish before everybody is inside; a broadcast's root, for one, may."""
 
 
 class Mismatch(NamedTuple):
@@ -37,7 +43,7 @@ def mismatch(dumps: Mapping[int, Dump]) -> Mismatch | None:
     for (group, seq), ops in calls.items():
         if len(ops) < 2 or all(op.done for op in ops.values()):
             continue
-        for how, of in (("calls", _name), ("has sizes", _elements), ("has type", _type)):
+        for how, of in (("calls", collective), ("has sizes", _elements), ("has type", _type)):
             said = {rank: of(op) for rank, op in ops.items()}
             values = Counter(value for value in said.values() if value)
             if len(values) > 1:
@@ -63,8 +69,12 @@ def mismatch(dumps: Mapping[int, Dump]) -> Mismatch | None:
     )
 
 
-def _name(op: Op) -> str:
-    """The collective behind a name: `_all_gather_base` and `all_gather` are one to NCCL."""
+def collective(op: Op) -> str:
+    """The collective behind a name: `_all_gather_base` and `all_gather` are one to NCCL.
+
+    >>> collective(Op("g", 1, "_all_gather_base", 0, False))
+    'all_gather'
+    """
     name = op.name.removeprefix("_")
     for ending in ("_base", "_oop", "_into_tensor", "_tensor", "_single"):
         name = name.removesuffix(ending)
@@ -72,8 +82,9 @@ def _name(op: Op) -> str:
 
 
 def _elements(op: Op) -> str:
-    name = _name(op)
-    sizes = op.sizes_in if name in EQUAL_INPUT else op.sizes_out if name in EQUAL_OUTPUT else ()
+    name = collective(op)
+    even = name in EQUAL_INPUT or (name == "all_gather" and op.name != name)
+    sizes = op.sizes_in if even else op.sizes_out if name in EQUAL_OUTPUT else ()
     total = 0
     for size in sizes:
         count = 1
@@ -84,7 +95,7 @@ def _elements(op: Op) -> str:
 
 
 def _type(op: Op) -> str:
-    return op.dtypes[0] if op.dtypes and _name(op) in EQUAL_INPUT | EQUAL_OUTPUT else ""
+    return op.dtypes[0] if op.dtypes and collective(op) in TOGETHER | EQUAL_INPUT else ""
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -45,6 +45,7 @@ class Bed:
     def __init__(self, folder: Path) -> None:
         self.counters = Counters()
         ranks = {100 + rank: Work("j", rank) for rank in range(4)}
+        self.ranks = ranks
         self.collector = FlightDumpsCollector(folder, lambda: ranks, "c", self.counters)
 
     def turns(self, count: int = 3) -> list[Event]:
@@ -69,6 +70,17 @@ def test_dumps_that_appear_are_told_and_judged(tmp_path: Path) -> None:
     assert (hang.kind, hang.severity, hang.job, hang.rank) == ("hang", "critical", "j", 2)
     assert hang.detail["cause"] == "not_entered"
     assert bed.turns() == []
+
+
+def test_when_the_job_is_gone_its_standstill_is_over(tmp_path: Path) -> None:
+    bed = Bed(tmp_path)
+    bed.turns(1)
+    for rank in range(4):
+        write(tmp_path, rank)
+    bed.turns()
+    bed.ranks.clear()
+    assert [(e.kind, e.job) for e in bed.turns(1)] == [("hang_over", "j")]
+    assert bed.turns(1) == []
 
 
 def test_what_was_there_before_is_history(tmp_path: Path) -> None:

@@ -3,18 +3,28 @@
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_ras import FakeRas
+from msgspec.structs import replace
 
-from collectors.base import CollectorError, NoData, Reading
+from collectors.agent import Identity
+from collectors.background import Background
+from collectors.base import UNSTAMPED, CollectorError, NoData, Reading
 from collectors.movement import Movement
+from collectors.node import Node
 from collectors.processes import Work
 from collectors.ras_client import RasUnreachable, address, ask
-from collectors.ras_poll import RasCollector
+from collectors.ras_poll import RasCollector, on_node
+from collectors.settings import AgentSettings, Machine
 from detectors.event_rules import meaning
 from detectors.event_watch import EventWatch
+from runtime.clock import SystemClock
+from runtime.errors import UserError
+from runtime.health import Counters
+from schemas.collective import CollectiveFrame, Communicator, Progress
 from schemas.event import Event
 
 T0 = 1_796_035_800_000
@@ -118,8 +128,6 @@ def test_the_event_becomes_a_finding_about_the_rank_and_closes() -> None:
 
 
 def _stamped(event: Event, seq: int) -> Event:
-    from msgspec.structs import replace
-
     return replace(event, cluster="c", node="n1", run_id=1, seq=seq, ts_ms=T0)
 
 
@@ -164,3 +172,49 @@ def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="no address"):
         address(text)
     assert address("[::1]:28028") == ("::1", 28028)
+
+
+def test_a_node_has_it_only_where_an_address_is_given(tmp_path: Path) -> None:
+    def on(address: str) -> object:
+        settings = AgentSettings(node="n", spool_dir=str(tmp_path), ras_address=address)
+        identity = Identity(cluster="c", node="n")
+        return on_node(Node(identity, settings, Machine(), SystemClock(), Counters(), {}))
+
+    assert on("") is None
+    assert isinstance(on("localhost:28028, localhost:28029"), RasCollector)
+    with pytest.raises(UserError, match="--ras-address"):
+        on("localhost")
+
+
+def test_work_that_raises_is_raised_where_it_is_taken() -> None:
+    work: Background[int] = Background("test")
+    work.start(lambda: 1 // 0)
+    end = time.monotonic() + 10
+
+    def result() -> int | None:
+        while (taken := work.take()) is None and time.monotonic() < end:
+            pass
+        return taken
+
+    with pytest.raises(ZeroDivisionError):
+        result()
+    assert not work.busy
+
+
+def test_a_collective_that_ends_is_movement() -> None:
+    def frame(sn: int, at: int) -> CollectiveFrame:
+        return CollectiveFrame(
+            **UNSTAMPED,
+            ts_ms=at,
+            job="j",
+            communicators=(Communicator(id="0x1", name="", size=2, nodes=1, rank=0, comm_rank=0, gpu=""),),
+            progress=(Progress(0, "AllReduce", sn, at),),
+        )
+
+    movement = Movement()
+    assert movement.still_ms("j", 5) is None
+    movement.frames([frame(1, 1000)])
+    movement.frames([frame(1, 2000)])
+    assert movement.still_ms("j", 3000) == 2000
+    movement.frames([frame(2, 4000)])
+    assert movement.still_ms("j", 4500) == 500

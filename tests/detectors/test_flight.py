@@ -87,6 +87,18 @@ def test_a_gpu_behind_its_peers_is_stuck() -> None:
     assert (hang.cause, hang.ranks, hang.runner_up) == ("gpu_stuck", (1,), "transport_stalled")
 
 
+def test_the_root_of_a_broadcast_is_done_before_the_others() -> None:
+    """Rank 1 still receives what rank 0 has sent; both wait for rank 2 elsewhere."""
+    pair = [state("pair", (0, 1), 5, 5), state("pair", (0, 1), 5, 4)]
+    dumps = [
+        dump(0, [state(WORLD, range(3), 8, 7), pair[0]], [op(WORLD, 8)]),
+        dump(1, [state(WORLD, range(3), 8, 7), pair[1]], [op("pair", 5, name="broadcast"), op(WORLD, 8)]),
+        dump(2, [state(WORLD, range(3), 7, 7)], []),
+    ]
+    (hang,) = judge(dumps)
+    assert (hang.cause, hang.ranks) == ("not_entered", (2,))
+
+
 def test_with_timing_on_the_gpu_that_did_not_start_is_stuck() -> None:
     groups = {r: state(WORLD, range(4), 8, 7, started=7 if r == 3 else 8) for r in range(4)}
     (hang,) = judge([dump(r, [g], [op(WORLD, 8, started=r != 3)]) for r, g in groups.items()])
@@ -185,8 +197,11 @@ def test_sizes_and_types_must_agree_where_the_collective_demands_it() -> None:
     assert [(h.cause, h.ranks) for h in judge(sizes)] == [("collective_mismatch", (2,))]
     types = [one(r, sizes_in=((128,),), dtypes=("Half" if r == 1 else "Float",)) for r in range(4)]
     assert [(h.cause, h.ranks) for h in judge(types)] == [("collective_mismatch", (1,))]
-    uneven = [one(r, name="all_to_all", sizes_in=((64 + r,),)) for r in range(4)]
-    assert [h.cause for h in judge(uneven)] == ["transport_stalled"]
+    for name in ("all_to_all", "all_gather"):
+        uneven = [one(r, name=name, sizes_in=((64 + r,),)) for r in range(4)]
+        assert [h.cause for h in judge(uneven)] == ["transport_stalled"]
+    base = [one(r, name="_all_gather_base", sizes_in=((64 if r == 3 else 65,),)) for r in range(4)]
+    assert [(h.cause, h.ranks) for h in judge(base)] == [("collective_mismatch", (3,))]
 
 
 def test_half_against_half_names_the_group() -> None:

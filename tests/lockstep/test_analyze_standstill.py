@@ -1,5 +1,6 @@
 """`lockstep analyze` on what says where a job hangs: own samples, and the real ones where they are at hand."""
 
+import itertools
 import json
 import pickle
 import shutil
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from collectors.flight_recorder import parse
+from detectors.flight import judge
 from lockstep.analyze import analyze
 from lockstep.commands.analyze import command
 from runtime.errors import UserError
@@ -141,6 +144,18 @@ def test_the_real_dumps_with_one_victim_s_missing(absent: int) -> None:
         files = [f for f in (NCCL / "flight_recorder" / folder).glob("_dump_*") if f.name != f"_dump_{absent}"]
         assert len(files) == 15
         assert blamed(answer(*files)) == {cause: {9, 14}}
+
+
+@needs_real
+def test_any_one_or_two_of_the_real_dumps_may_be_missing() -> None:
+    """The ranks at fault that left a dump are named and nobody else; both only where both of them left none."""
+    for folder in ("nvrx_real_gpu_error_2nd", "nvrx_real_lock_gil_1st"):
+        found = {
+            int(f.name[6:]): parse(f.read_bytes(), f.name) for f in (NCCL / "flight_recorder" / folder).glob("_dump_*")
+        }
+        for gone in itertools.chain.from_iterable(itertools.combinations(range(16), count) for count in (0, 1, 2)):
+            hangs = judge([dump for rank, dump in found.items() if rank not in gone])
+            assert {rank for hang in hangs for rank in hang.ranks} == ({9, 14} - set(gone) or {9, 14}), gone
 
 
 @needs_real
