@@ -77,7 +77,9 @@ def culprits(lead: Finding, findings: Sequence[Finding]) -> tuple[Subject, ...]:
     for f in sorted(findings, key=lambda f: (-f.score, f.onset_ms, f.id)):
         same = f.kind == lead.kind and (f.state != "close" or lead.state == "close")
         within = WIDTH.index(f.subject.scope) >= WIDTH.index(lead.subject.scope)
-        if same and within and f.subject.scope not in ("job", "stage") and f.subject not in subjects:
+        # A GPU that must only be reset with the others is not why.
+        vague = f.cause == "unknown" != lead.cause and lead.kind == "hardware"
+        if same and within and not vague and f.subject.scope not in ("job", "stage") and f.subject not in subjects:
             subjects.append(f.subject)
     nodes = {s.node for s in subjects if s.scope == "node"}
     if lead.subject.scope == "rack":

@@ -15,6 +15,10 @@ SLOW = ("straggler", "slow_link", "imbalance", "degradation")
 HEAT = ("thermal_throttle", "coolant_temperature", "coolant_flow", "pump_fan", "leak")
 
 
+ONE_FABRIC_MS = 10_000
+"""What one fault of an NVLink leads to comes within a second; ten allow for slow consoles and two sources."""
+
+
 class Places(msgspec.Struct):
     """What inventory says: the rack of a node, the job of a GPU."""
 
@@ -27,7 +31,8 @@ def related(a: Finding, b: Finding, places: Places) -> bool:
     same_job = bool(a.subject.job) and a.subject.job == b.subject.job
     if same_job and a.kind == b.kind == "hang":
         return True  # a job stands still once, however many are to blame
-    return same_subject(a.subject, b.subject) or _explains(a, b, places) or _explains(b, a, places)
+    near = same_subject(a.subject, b.subject) or _one_fabric(a, b)
+    return near or _explains(a, b, places) or _explains(b, a, places)
 
 
 def same_subject(a: Subject, b: Subject) -> bool:
@@ -47,6 +52,16 @@ def same_subject(a: Subject, b: Subject) -> bool:
         "job": bool(a.job) and a.job == b.job,
         "cluster": a.group == b.group,
     }.get(a.scope, False)
+
+
+def _one_fabric(a: Finding, b: Finding) -> bool:
+    """Whether two events on one node are one fault of its NVLinks: a broken link is told by the GPUs at both ends, by
+    the switch between, and by the driver on every GPU that must be reset (within a second on a GB200 tray)."""
+    told = a.detector.startswith("event.") and b.detector.startswith("event.")
+    causes = {a.cause, b.cause}
+    here = bool(a.subject.node) and a.subject.node == b.subject.node
+    together = abs(a.onset_ms - b.onset_ms) <= ONE_FABRIC_MS
+    return told and here and together and "nvlink_fault" in causes and causes <= {"nvlink_fault", "unknown"}
 
 
 def _explains(a: Finding, b: Finding, places: Places) -> bool:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from collectors.base import event
 from collectors.kernel_log import INTERESTING, TOGETHER_S, KernelEvent, KernelLines, malformed
 from collectors.log_line import LogLine, parse_log_line
+from detectors.incident import CONFIRM_MS
 from lockstep.analyze.files import lines
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
 from lockstep.analyze.steps import ONLY_NODE
@@ -33,6 +34,9 @@ NUMBERS = frozenset(
 
 OF_GPU = ("xid", "gpu_lost", "gpu_init_failed", "nvrm_rate_limited")
 """Events whose PCI address is a GPU's."""
+
+SETTLED_MS = CONFIRM_MS + TICK_MS
+"""A tick so long after an event stands for all those that an online run would have had meanwhile."""
 
 PEEK = 1000
 """So many events are looked at to learn whether a log tells moments."""
@@ -180,17 +184,20 @@ def _events(input_: Input, name: str, first_ms: int | None, progress: Progress) 
 
 
 def _ticks(events: Iterable[Event]) -> Iterator[tuple[int, list[Event]]]:
-    """The events second by second."""
+    """The events second by second, each followed by the time in which what it said is confirmed or taken back."""
     tick, waiting = 0, list[Event]()
     for found in events:
         here = found.ts_ms // TICK_MS * TICK_MS + TICK_MS
         if waiting and here > tick:
             yield tick, _folded(waiting)
             waiting = []
+            if here > tick + SETTLED_MS:
+                yield tick + SETTLED_MS, []
         tick = max(tick, here)
         waiting.append(found)
     if waiting:
         yield tick, _folded(waiting)
+        yield tick + SETTLED_MS, []
 
 
 def _folded(events: list[Event]) -> list[Event]:

@@ -160,3 +160,33 @@ def test_a_flood_is_one_incident(tmp_path: Path) -> None:
     assert report.inputs[0].records == 20_000
     (incident,) = report.to_json()["incidents"]
     assert (incident["cause"], len(incident["culprits"])) == ("gpu_memory_error", 1)
+
+
+def test_one_broken_nvlink_is_one_incident_of_the_gpus_at_its_ends(tmp_path: Path) -> None:
+    path = tmp_path / "dmesg"
+    recovery = "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+    link = "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 15 (0x0215e5c6 0x00000000 0x00000000 0x00000000)"
+    path.write_text(
+        f"[171167.621162] NVRM: Xid (PCI:0009:01:00): {recovery}\n"
+        f"[171167.897562] NVRM: Xid (PCI:0019:01:00): {recovery}\n"
+        f"[171168.109293] NVRM: Xid (PCI:0009:01:00): {link}\n"
+        f"[171168.537473] NVRM: Xid (PCI:0018:01:00): {link}\n"
+        f"[171168.637473] NVRM: Xid (PCI:0008:01:00): {recovery}\n"
+    )
+    (incident,) = analyze([path]).to_json()["incidents"]
+    assert (incident["kind"], incident["cause"]) == ("hardware", "nvlink_fault")
+    assert {culprit["gpu"] for culprit in incident["culprits"]} == {"0009:01:00.0", "0018:01:00.0"}
+    assert incident["action"].startswith("The driver asks to reset the GPU")
+
+
+def test_a_fault_long_before_the_next_line_is_confirmed_as_it_would_have_been(tmp_path: Path) -> None:
+    path = tmp_path / "dmesg"
+    path.write_text(
+        "[  700.000000] pcieport 0000:80:01.1: AER: Uncorrected (Fatal) error received: 0000:81:00.0\n"
+        "[ 9000.000000] mlx5_core 0000:5c:00.0 ens1np0: Link down\n"
+        "[ 9002.000000] mlx5_core 0000:5c:00.0 ens1np0: Link up\n"
+        "[19000.000000] NVRM: Xid (PCI:0000:2c:00): 31, pid=7, name=python, Ch 8\n"
+    )
+    (incident,) = analyze([path]).to_json()["incidents"]
+    assert (incident["scope"], incident["cause"]) == ("link", "pcie_degraded")
+    assert incident["culprits"][0]["link"] == "0000:81:00.0"
