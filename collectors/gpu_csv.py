@@ -204,7 +204,9 @@ def moment(told: Any, scale: float) -> int | None:
 
 def scrape_like(start: bytes) -> bool:
     """Whether a file that begins so is a dcgm-exporter's scrape."""
-    return re.search(rb"^(?:# (?:HELP|TYPE) )?DCGM_(?:FI|EXP)_\w+[ {]", start, re.MULTILINE) is not None
+    return (
+        re.search(rb"^(?:# (?:HELP|TYPE) DCGM_(?:FI|EXP)_\w+ |DCGM_(?:FI|EXP)_\w+\{)", start, re.MULTILINE) is not None
+    )
 
 
 def dmon_like(start: bytes) -> bool:

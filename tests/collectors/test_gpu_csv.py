@@ -101,7 +101,7 @@ def test_what_a_file_is_by_its_beginning() -> None:
     assert dmon_like(DCGMI.encode())
     assert dmon_like(SMI_DMON.encode())
     assert not looks_like(b"# a comment about gpu things\nhello\n")
-    assert not looks_like(b"# DCGM FIELD, Prometheus metric type, help message\nDCGM_FI_DEV_SM_CLOCK,  gauge, x\n")
+    assert not looks_like(b"# DCGM FIELD, Prometheus metric type, help message\nDCGM_FI_DEV_DEC_UTIL ,  gauge, x\n")
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1e300", "nan", "yesterday", None])
