@@ -127,9 +127,10 @@ class StallWatch:
         return found
 
     def _rate(self, rank: int) -> float:
-        """Stalls per step that chance gives this rank: its own past's or the job's, whichever is higher."""
+        """Stalls per step that chance gives this rank: its own past's or the job's, whichever is higher. Two of its own
+        are chance and no habit."""
         pooled = (self._all + PRIOR_STALLS) / (self._steps * max(len(self._own), 1) + PRIOR_STEPS)
-        return max(pooled, float(self._own[rank]) / max(self._steps, 1))
+        return max(pooled, (float(self._own[rank]) - 2) / max(self._steps, 1))
 
 
 def _tail(count: int, mean: float) -> float:

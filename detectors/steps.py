@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.groups import DEADLINE_MS, ENOUGH, WHOLE_UP_TO, WIDEST, Floats
-from detectors.past import Past
-from detectors.shift import Shift, ShiftWatch
+from detectors.groups import DEADLINE_MS, WIDEST, Floats
+from detectors.past import WARM_UP, Past
+from detectors.shift import DELAY, Shift, ShiftWatch
 from detectors.stalls import StallWatch
 from detectors.step_culprit import HeavyRank, StepCulprit, describe
 from detectors.suspicion import THRESHOLD, Suspicion
@@ -30,6 +30,13 @@ NOISY, NOISY_READY = 0.10, 90
 """A job is noisy where its step time usually jumps by a tenth from one step to the next (host-bound ones by 50 to 90 %,
 gpu-bound ones by 2 to 3 %). Its first 90 steps are learned before anybody is blamed, as in the published online rule:
 a noisy host is known before it is judged."""
+
+PRESENT = 0.75
+"""A step is judged with three quarters of the ranks: the medians that stand for the peers hold without the rest. Of two
+ranks both are needed."""
+
+ABSENT = 16
+"""A rank that is so many steps behind the newest is not waited for, else every step would be late by the deadline."""
 
 EFFECT = 0.02
 """Both sides must exceed 2 % of the usual step. Healthy ranks of the Ascend runs drift by up to 2.3 % of the step for a
@@ -117,6 +124,7 @@ class StepDetector:
         self.last_step: dict[int, int] = {}
         self.newest_ms = 0
         self.judged = 0
+        self.unjudged = 0
         self.last_number: int | None = None
         self.by_shape = False
         self.own = Past(0)
@@ -126,11 +134,12 @@ class StepDetector:
         self.job = Past(4)
         self.shift = ShiftWatch()
         self.stalls = StallWatch()
-        self._late = Suspicion(0, PAIRS, OF_STEPS)
+        self._late = Suspicion(0, PAIRS, OF_STEPS, rare=True)
         self._heavy = Suspicion(0, LEAST_STEPS, OF_STEPS)
         self._pending: dict[int, _Pending] = {}
         self._recent: deque[StepTable] = deque(maxlen=RECENT)
         self._jumps: deque[float] = deque(maxlen=RECENT)
+        self._unlearned: deque[tuple[StepTable, Floats, NDArray[np.bool_], NDArray[np.bool_], Floats]] = deque()
         self._before: tuple[int, int] | None = None
 
     def add(self, tick_ms: int, frame: StepFrame) -> None:
@@ -147,16 +156,21 @@ class StepDetector:
             self.by_shape = s.work != s.work and s.shape == s.shape
 
     def judge(self, tick_ms: int) -> Iterator[StepState]:
-        """Judge the steps that all ranks have ended, or most of them at the deadline, in order."""
+        """Judge the steps that all ranks have ended, or most of them at the deadline, in order. A rank that has
+        reported nothing for some steps is not waited for."""
+        newest = max(self.last_step.values(), default=0)
+        awaited = [rank for rank, step in self.last_step.items() if newest - step <= ABSENT]
         world = len(self.node_of)
         for step in sorted(self._pending):
             held = self._pending[step]
             late = tick_ms - held.first_ms >= DEADLINE_MS
-            if len(held.rows) < world and not late:
-                continue
+            if not late and (len(held.rows) < len(awaited) or not held.rows.keys() >= set(awaited)):
+                return
             del self._pending[step]
-            if len(held.rows) >= (world if world <= WHOLE_UP_TO else ENOUGH * world):
+            if len(held.rows) >= (world if world <= 2 else PRESENT * world):
                 yield self._judge(step, held.rows, tick_ms)
+            else:
+                self.unjudged += 1
 
     def behind(self) -> frozenset[int]:
         """Ranks whose last step is older than that of most others."""
@@ -257,19 +271,27 @@ class StepDetector:
         return frozenset(self.stalls.update(now.score, self._chance(2 * Z), self.usual_us, ts_ms, number, busy))
 
     def _learn(self, now: StepTable, both: Floats, late: NDArray[np.bool_], heavy: NDArray[np.bool_]) -> None:
-        """Learn what is usual: nothing while the job is raised or a culprit is steady, and nobody's late step."""
+        """Learn what is usual: nothing while the job is raised or a culprit is steady, and nobody's late step. After
+        the warm-up a step is learned only some time later, if nothing was raised since: what grows slowly must not
+        become usual before it is seen."""
         steady = self._late.steady.any() or self._heavy.steady.any()
         if self.own.learned >= READY and (steady or self.shift.raised):
+            self._unlearned.clear()
             return
-        self.own.learn(now.own, ~late)
-        self.blocked.learn(now.blocked, ~late)
-        self.work.learn(now.work, ~heavy)
-        worst = np.nan
-        if (both == both).any():
-            self.score.learn(both, ~late)
-            worst = max(float(np.fmax.reduce(both)), 0.0)
         jump = self._jumps[-1] if self._jumps else np.nan
-        self.job.learn(np.array([now.step_us, now.floor_us, jump, worst]))
+        worst = max(float(np.fmax.reduce(both)), 0.0) if (both == both).any() else np.nan
+        job = np.array([now.step_us, now.floor_us, jump, worst])
+        self._unlearned.append((now, both, late, heavy, job))
+        if self.own.learned < WARM_UP or len(self._unlearned) > DELAY:
+            now, both, late, heavy, job = self._unlearned.popleft()
+            size = self.own.size
+            usual = ~_wide(late, size)
+            self.own.learn(wide(now.own, size), usual)
+            self.blocked.learn(wide(now.blocked, size), usual)
+            self.work.learn(wide(now.work, size), ~_wide(heavy, size))
+            if (both == both).any():
+                self.score.learn(wide(both, size), usual)
+            self.job.learn(job)
 
     def accountable(self, shift: Shift) -> int | None:
         """The one rank whose late steps, steady or not, make up most of a job's slowness; None where nobody's do, and
@@ -322,3 +344,7 @@ class StepDetector:
             onset_ms=int(self._heavy.onset_ms[rank]),
             onset_step=int(self._heavy.onset_mark[rank]),
         )
+
+
+def _wide(marks: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
+    return np.concatenate([marks, np.zeros(size - len(marks), np.bool_)]) if len(marks) < size else marks

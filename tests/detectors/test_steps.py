@@ -129,8 +129,25 @@ def test_a_rank_that_is_missing_delays_the_step_to_its_deadline() -> None:
     assert len(list(detector.judge(T0))) == 1
     for frame in job.steps(1, np.zeros(20))[:4]:
         detector.add(T0 + 1000, frame)
-    assert list(detector.judge(T0 + 1000)) == []
-    assert list(detector.judge(T0 + 4000)) == []  # 16 of 20 are not enough
+    for frame in job.steps(2, np.zeros(20)):
+        detector.add(T0 + 2000, frame)
+    assert list(detector.judge(T0 + 2000)) == []  # in order: step 2 waits for step 1
+    assert [state.step for state in detector.judge(T0 + 4000)] == [1, 2]  # 16 of 20 are enough
+    for frame in job.steps(3, np.zeros(20))[:3]:
+        detector.add(T0 + 5000, frame)
+    assert list(detector.judge(T0 + 8000)) == []  # 12 of 20 are not
+    assert detector.unjudged == 1
+
+
+def test_a_rank_that_is_gone_for_good_is_not_waited_for() -> None:
+    job, detector = SmallJob(5, 4), StepDetector()
+    delays = []
+    for tick in range(40):
+        for frame in job.steps(tick, np.zeros(20))[: 5 if tick < 10 else 4]:
+            detector.add(T0 + tick * 1000, frame)
+        delays += [tick - state.step for state in detector.judge(T0 + tick * 1000)]
+    assert max(delays) == 3
+    assert delays[-1] == 0
 
 
 def test_columns_that_are_missing_are_no_zeros() -> None:
@@ -149,3 +166,86 @@ def test_columns_that_are_missing_are_no_zeros() -> None:
         found += detector.judge(T0 + tick * 1000)
     assert next(s.step for s in found if s.steady) == 107
     assert {rank for s in found for rank in s.steady} == {5}
+
+
+def test_of_a_pair_of_ranks_the_slow_one_is_named() -> None:
+    job, detector, found = SmallJob(1, 2), StepDetector(), []
+    for tick in range(130):
+        for frame in job.steps(tick, np.array([0.0, 8_000.0 if tick >= 100 else 0.0])):
+            detector.add(T0 + tick * 1000, frame)
+        found += detector.judge(T0 + tick * 1000)
+    assert next(s.step for s in found if s.steady) == 107
+    assert {rank for s in found for rank in s.steady} == {1}
+
+
+def test_stalls_now_and_then_of_one_rank_are_counted() -> None:
+    detector = StepDetector()
+    found = list(states(detector, lambda tick: one(9, 60_000)(tick if tick % 12 == 0 else 0), 260, 1, lambda _: np.nan))
+    first = next(s.step for s in found if s.stalling)
+    assert {rank for s in found for rank in s.stalling} == {9}
+    assert not any(s.steady for s in found)
+    assert 132 <= first <= 170  # the fourth or fifth stall
+    assert detector.culprit(9).sporadic
+    assert detector.culprit(9).onset_step > 100
+
+
+def test_stalls_that_wander_are_nobodys() -> None:
+    def own(tick: int) -> np.ndarray:
+        return one(int(np.random.default_rng(tick).integers(16)), 60_000)(tick if tick % 12 == 0 else 0)
+
+    assert not any(s.stalling or s.steady for s in run(own, 300))
+
+
+def test_a_noisy_host_that_beats_at_changing_ranks_is_blamed_on_nobody() -> None:
+    def own(tick: int) -> np.ndarray:
+        out = np.zeros(16)
+        slip = tick % 200 / 200  # what one rank loses in even steps, another does in odd ones, more and more
+        out[3] = 120_000 * (1 - slip) if tick % 2 else 0
+        out[11] = 120_000 * slip if tick % 2 == 0 else 0
+        return out
+
+    assert not any(s.steady or s.stalling or s.shift for s in run(own, 420))
+
+
+def test_a_slow_ramp_is_seen_before_it_becomes_usual() -> None:
+    found = run(lambda tick: one(5, 60.0 * max(tick - 100, 0))(tick), 260)
+    assert next(s.step for s in found if s.steady) < 180
+    assert {rank for s in found for rank in s.steady} == {5}
+
+
+def test_a_busy_node_shows_in_the_floor_long_before_its_steps_do() -> None:
+    def own(tick: int) -> np.ndarray:
+        rng = np.random.default_rng(tick)
+        out = np.where(np.arange(16) == rng.integers(16), 100_000.0 * (tick % 2), 0.0)
+        if tick >= 120:
+            out[8:12] += rng.uniform(15_000, 25_000, 4)
+        return out
+
+    found = run(own, 220)
+    assert next(s.shift for s in reversed(found) if s.shift is not None).node == "r01-t02"
+    assert not any(s.steady for s in found)
+
+
+def test_a_rank_that_lacks_a_time_that_others_have_is_not_blamed_for_it() -> None:
+    import msgspec
+
+    job, detector, found = SmallJob(), StepDetector(), []
+    for tick in range(140):
+        for frame in job.steps(tick, np.zeros(16)):
+            steps = tuple(
+                msgspec.structs.replace(s, compute_us=float("nan")) if s.rank == 6 and tick >= 100 else s
+                for s in frame.steps
+            )
+            detector.add(T0 + tick * 1000, msgspec.structs.replace(frame, steps=steps))
+        found += detector.judge(T0 + tick * 1000)
+    assert not any(s.steady or s.shift for s in found)
+
+
+def test_work_that_all_ranks_have_more_of_is_nobodys_imbalance() -> None:
+    found = run(
+        lambda tick: np.full(16, 30_000.0 if tick >= 100 else 0.0),
+        180,
+        work=lambda tick: 1536.0 if tick >= 100 else 1024.0,
+    )
+    assert not any(s.heavy or s.steady for s in found)
+    assert any(s.shift for s in found)
