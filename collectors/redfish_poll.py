@@ -40,6 +40,12 @@ EXPAND_FROM = 3
 ORDER: dict[Section, int] = {"leak": 0, "loop": 1, "cdu": 2, "fan": 3, "shelf": 4}
 """Leaks are read first."""
 
+SENSORS = 9
+"""What has only sensors: a baseboard has hundreds of them, each a request."""
+
+SENSORS_S = 60.0
+"""From reading to reading of those; NVIDIA's infra-controller takes the same."""
+
 
 class Getter(Protocol):
     """What a poller needs of a client."""
@@ -80,8 +86,8 @@ class Poller:
     ) -> None:
         self._target, self._client, self._publish = target, client, publish
         self._interval_s, self._sleep = interval_s, sleep
-        self._plan: list[str] = []
-        self._plan_until = float("-inf")
+        self._plan: dict[str, int] = {}
+        self._plan_until = self._sensors_at = float("-inf")
         self._expand = False
         self._strikes = self._fails = 0
         self._trouble = ""
@@ -103,9 +109,12 @@ class Poller:
         try:
             if begun_s >= self._plan_until:
                 await self._discover()
-                self._plan_until = begun_s + DISCOVER_S
+                self._plan_until, self._sensors_at = begun_s + DISCOVER_S, begun_s + SENSORS_S
             else:
-                await self._read()
+                sensors_too = begun_s >= self._sensors_at
+                await self._read(sensors_too)
+                if sensors_too:
+                    self._sensors_at = begun_s + SENSORS_S
         except RedfishError as error:
             return self._failed(error.code, str(error), now() - begun_s)
         except Exception as error:  # whatever a controller sends, the others are polled on
@@ -121,7 +130,7 @@ class Poller:
         root = await self._client.get(ROOT)
         features = get(get(root, "ProtocolFeaturesSupported"), "ExpandQuery")
         self._expand = get(features, "NoLinks") is True or get(features, "Levels") is True
-        seen, plan = {ROOT, ROOT.rstrip("/")}, {}
+        seen, plan = {ROOT, ROOT.rstrip("/")}, dict[str, int]()
         queue = deque((uri, False) for uri in look(root, ROOT).follow)
         while queue and len(seen) < MOST_RESOURCES:
             uri, attempted = queue.popleft()
@@ -139,9 +148,9 @@ class Poller:
                 queue.extend((u, True) for u in here.attempt)
             if here.readings:
                 rows = parse(document, uri)
-                plan[uri] = min((ORDER.get(row.section, 9) for row in rows), default=9)
+                plan[uri] = min((ORDER.get(row.section, SENSORS) for row in rows), default=SENSORS)
                 self._found(rows)
-        self._plan = sorted(plan, key=lambda uri: plan[uri])
+        self._plan = dict(sorted(plan.items(), key=lambda item: item[1]))
 
     async def _expanded(self, uri: str, document: Any) -> tuple[str, Any]:
         """A collection with its members in one request, where the controller can do that."""
@@ -158,8 +167,10 @@ class Poller:
             return uri, document
         return (whole_uri, whole) if look(whole, uri).readings else (uri, document)
 
-    async def _read(self) -> None:
-        for uri in list(self._plan):
+    async def _read(self, sensors_too: bool) -> None:
+        for uri, order in list(self._plan.items()):
+            if order == SENSORS and not sensors_too:
+                continue
             document = await self._fetch(uri)
             if document is not None:
                 self._found(parse(document, uri))
