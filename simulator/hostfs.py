@@ -4,6 +4,9 @@ A GB200 tray has two Grace CPUs of 72 cores and 960 GB of memory. Without faults
 busy (data loading), an idle one's hardly.
 """
 
+from collections.abc import Iterator
+from fnmatch import fnmatch
+
 import numpy as np
 
 from simulator.effects import Effects
@@ -91,6 +94,17 @@ class Hosts:
             return self._process(node, int(pid), name)
         raise FileNotFoundError(path)
 
+    def pids(self, node: int) -> list[int]:
+        """The processes of one node: its ranks, and a foreign one where there is one."""
+        topology, found = self._topology, list[int]()
+        for gpu in range(node * GPUS_PER_TRAY, (node + 1) * GPUS_PER_TRAY):
+            rank = topology.rank_of_gpu.get(gpu)
+            if rank is not None and not self._gone[gpu]:
+                found.append(topology.pid(rank))
+            if self._foreign[gpu] and FOREIGN_PID not in found:
+                found.append(FOREIGN_PID)
+        return found
+
     def _process(self, node: int, pid: int, name: str) -> bytes:
         topology = self._topology
         for gpu in range(node * GPUS_PER_TRAY, (node + 1) * GPUS_PER_TRAY):
@@ -114,6 +128,14 @@ class Proc:
 
     def __truediv__(self, name: str) -> "Proc":
         return Proc(self._hosts, self._node, f"{self._path}/{name}" if self._path else name)
+
+    @property
+    def name(self) -> str:
+        return self._path.rpartition("/")[2]
+
+    def glob(self, pattern: str) -> Iterator["Proc"]:
+        """The folders of the processes, which is all that anybody looks for."""
+        return (self / str(pid) for pid in self._hosts.pids(self._node) if fnmatch(str(pid), pattern))
 
     def read_bytes(self) -> bytes:
         return self._hosts.read(self._node, self._path)
