@@ -5,30 +5,19 @@ open. From that follows who waits for whom; `detectors.waits` gives where the wa
 by being absent, and nothing rests on "started", which is recorded only where timing is on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from detectors.flight_dump import Dump, Op
+from detectors.flight_dump import Dump
 from detectors.flight_match import TOGETHER, collective, mismatch
+from detectors.flight_wait import Wait, members, waits_of
+from detectors.flight_words import called, label_of, no_dumps, own_words, spoken
 from detectors.hang import Hang, names
 from detectors.waits import ends, waiters
 
-YOUNG_MS = 5_000
-"""An operation that began less than this before the dump was written is in flight, not stuck: the least deadline of
-`detectors.progress`."""
-
 FEW = 4
 """Ranks without a dump are blamed (for want of others) only where they are at most one in four of their group."""
-
-
-class _Wait(msgspec.Struct):
-    """One rank in one open operation, and the members that are not in it."""
-
-    rank: int
-    op: Op
-    absent: set[int]
-    unknown: set[int]
 
 
 def judge(dumps: Sequence[Dump]) -> list[Hang]:
@@ -54,7 +43,7 @@ def judge(dumps: Sequence[Dump]) -> list[Hang]:
                 wrong.evidence,
             )
         ]
-    waits = list(_waits(by_rank))
+    waits = list(waits_of(by_rank))
     if not waits:
         return []
     edges: dict[int, set[int]] = {}
@@ -70,14 +59,14 @@ def judge(dumps: Sequence[Dump]) -> list[Hang]:
     single = {rank for end in found if len(end) == 1 for rank in end if rank in proven}
     single |= {rank for rank in stuck if _awaited(edges, rank)}
     if single:
-        return _culprits(by_rank, waits, edges, single, stuck)
+        return _culprits(by_rank, waits, single, stuck)
     rings = [end for end in found if len(end) > 1]
     if held := _held_up(waits, rings):
-        return _culprits(by_rank, waits, edges, held, stuck)
+        return _culprits(by_rank, waits, held, stuck)
     if rings:
         return [_deadlock(waits, edges, ring) for ring in rings]
     if stuck:
-        return _culprits(by_rank, waits, edges, stuck, stuck)
+        return _culprits(by_rank, waits, stuck, stuck)
     return _without_dump(by_rank, waits) or _all_inside(by_rank, waits) or _elsewhere(by_rank, waits)
 
 
@@ -106,40 +95,7 @@ def _aligned(dumps: dict[int, Dump]) -> dict[int, Dump]:
     return out
 
 
-def _waits(dumps: dict[int, Dump]) -> Iterable[_Wait]:
-    """Every rank's oldest open operation of every group, unless it is too young to be stuck."""
-    for rank, dump in sorted(dumps.items()):
-        first: dict[tuple[str, bool, bool, int | None], Op] = {}
-        for op in dump.ops:
-            if not op.done and not (dump.written_ms and 0 <= dump.written_ms - op.created_ms < YOUNG_MS):
-                key = (op.group, op.p2p, op.sends, op.peer)
-                if key not in first or op.seq < first[key].seq:
-                    first[key] = op
-        for op in first.values():
-            if op.p2p:
-                if op.peer is None or op.peer == rank:
-                    continue
-                other = dumps.get(op.peer)
-                absent = {op.peer} if other is not None and not _meets(other, rank, op) else set()
-                yield _Wait(rank, op, absent, {op.peer} if other is None else set())
-                continue
-            absent, unknown = set(), set()
-            for member in members(dumps, op.group):
-                other = dumps.get(member)
-                state = other.groups.get(op.group) if other else None
-                if other is None or state is None or state.enqueued is None:
-                    unknown.add(member)
-                elif state.enqueued < op.seq and not _too_early(other, op):
-                    absent.add(member)
-            yield _Wait(rank, op, absent - {rank}, unknown - {rank})
-
-
-def _too_early(other: Dump, op: Op) -> bool:
-    """Whether a dump was written before the operation could be missed in it."""
-    return 0 < other.written_ms < op.created_ms + YOUNG_MS and other.newest_ms <= other.written_ms
-
-
-def _held_up(waits: list[_Wait], rings: list[frozenset[int]]) -> set[int]:
+def _held_up(waits: list[Wait], rings: list[frozenset[int]]) -> set[int]:
     """Who holds up a ring that closes only over sends and receives: these are posted ahead, so a rank that is stuck in
     its own process may have one open. In the collectives alone the waiting then ends at it."""
     inside = set().union(*rings)
@@ -151,30 +107,12 @@ def _held_up(waits: list[_Wait], rings: list[frozenset[int]]) -> set[int]:
     return held if len(held) * 2 <= len(inside) else set()
 
 
-def _others_wait(dumps: dict[int, Dump], waits: list[_Wait], rank: int) -> bool:
+def _others_wait(dumps: dict[int, Dump], waits: list[Wait], rank: int) -> bool:
     """Whether anybody else is inside something that this rank is part of. Else it is only the last to finish: dumps
     are not written at one moment."""
     return any(
         w.rank != rank and (w.op.peer == rank if w.op.p2p else rank in members(dumps, w.op.group)) for w in waits
     )
-
-
-def _meets(peer: Dump, rank: int, op: Op) -> bool:
-    """Whether the peer of a send or receive has its counterpart: open, or gone through already (its count of the group
-    of two is that far)."""
-    if any(o.p2p and o.peer == rank and o.sends != op.sends and not o.done for o in peer.ops):
-        return True
-    state = peer.groups.get(op.group)
-    return state is not None and len(state.ranks) == 2 and state.enqueued is not None and state.enqueued >= op.seq
-
-
-def members(dumps: dict[int, Dump], group: str) -> tuple[int, ...]:
-    """The ranks of a group: as configured, else all whose dumps speak of it."""
-    for dump in dumps.values():
-        known = dump.groups.get(group)
-        if known is not None and known.ranks:
-            return known.ranks
-    return tuple(sorted(rank for rank, dump in dumps.items() if group in dump.groups))
 
 
 def _stuck(dumps: dict[int, Dump]) -> set[int]:
@@ -217,9 +155,7 @@ def _awaited(edges: dict[int, set[int]], rank: int) -> bool:
     return any(rank in others for others in edges.values())
 
 
-def _culprits(
-    dumps: dict[int, Dump], waits: list[_Wait], edges: dict[int, set[int]], who: set[int], stuck: set[int]
-) -> list[Hang]:
+def _culprits(dumps: dict[int, Dump], waits: list[Wait], who: set[int], stuck: set[int]) -> list[Hang]:
     """One hang per cause: GPUs that do not finish, and processes that do not come."""
     found: list[Hang] = []
     for cause, runner_up, ranks in (
@@ -234,8 +170,8 @@ def _culprits(
         onset_ms = min(w.op.created_ms for w in pool)
         waiting = {w.rank for w in waits} - ranks
         what = "did not finish on the GPU of" if cause == "gpu_stuck" else "was not entered by"
-        label = _label(dumps, first.op.group)
-        summary = f"job stands still: {_called(first.op)} of {label} {what} {names(ranks)}"
+        label = label_of(dumps, first.op.group)
+        summary = f"job stands still: {called(first.op)} of {label} {what} {names(ranks)}"
         found.append(
             Hang(
                 cause,  # type: ignore[arg-type]
@@ -246,55 +182,18 @@ def _culprits(
                 len(waiting),
                 onset_ms,
                 f"{summary}; {len(waiting)} ranks wait",
-                (*_spoken(dumps, mine, ranks), *_own(dumps, ranks, stuck), *_no_dumps(dumps)),
+                (*spoken(dumps, mine, ranks), *own_words(dumps, ranks, stuck), *no_dumps(dumps)),
             )
         )
     return found
 
 
-def _spoken(dumps: dict[int, Dump], waits: list[_Wait], ranks: set[int]) -> list[str]:
-    """Which operations wait for the culprits, the oldest first: communicator, operation, sequence number, who is in."""
-    groups: dict[tuple[int, str, str, tuple[int, ...]], list[_Wait]] = {}
-    for w in waits:
-        groups.setdefault((w.op.seq, w.op.group, w.op.name, tuple(sorted(w.absent & ranks))), []).append(w)
-    out = []
-    for (seq, group, name, absent), some in sorted(groups.items(), key=_oldest):
-        inside = names({w.rank for w in some})
-        out.append(f"{name} number {seq} of {_label(dumps, group)}: {inside} in it, {names(set(absent))} not")
-    return out[:4]
-
-
-def _oldest(group: tuple[object, list[_Wait]]) -> tuple[bool, int]:
-    return min((w.op.p2p, w.op.created_ms) for w in group[1])
-
-
-def _own(dumps: dict[int, Dump], ranks: set[int], stuck: set[int]) -> list[str]:
-    out = []
-    for rank in sorted(ranks)[:4]:
-        open_ = [op for op in dumps[rank].ops if not op.done]
-        if rank in stuck:
-            oldest = min(open_, key=lambda op: op.created_ms)
-            out.append(
-                f"rank {rank} has {len(open_)} operations open, the oldest {_called(oldest)} of "
-                f"{_label(dumps, oldest.group)}, which its peers have finished or are inside of"
-            )
-        elif not open_:
-            out.append(f"rank {rank} has nothing open: its process does not come to the next operation")
-    return out
-
-
-def _no_dumps(dumps: dict[int, Dump]) -> list[str]:
-    world = {rank for dump in dumps.values() for group in dump.groups.values() for rank in group.ranks}
-    absent = world - dumps.keys()
-    return [f"no dump of {names(absent)}: not judged"] if absent else []
-
-
-def _deadlock(waits: list[_Wait], edges: dict[int, set[int]], ring: frozenset[int]) -> Hang:
+def _deadlock(waits: list[Wait], edges: dict[int, set[int]], ring: frozenset[int]) -> Hang:
     inside = [w for w in waits if w.rank in ring and w.absent & ring]
     groups = sorted({w.op.group for w in inside})
     first = min(inside, key=lambda w: w.op.created_ms)
     sentences = [
-        f"rank {w.rank} waits in {_called(w.op)} of group {w.op.group} for {names(w.absent & ring)}"
+        f"rank {w.rank} waits in {called(w.op)} of group {w.op.group} for {names(w.absent & ring)}"
         for w in sorted(inside, key=lambda w: (w.op.created_ms, w.rank))
     ]
     return Hang(
@@ -310,7 +209,7 @@ def _deadlock(waits: list[_Wait], edges: dict[int, set[int]], ring: frozenset[in
     )
 
 
-def _without_dump(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
+def _without_dump(dumps: dict[int, Dump], waits: list[Wait]) -> list[Hang]:
     """Everybody with a dump is inside, and a few members have none: they are what is left."""
     ranks: set[int] = set()
     for w in waits:
@@ -320,7 +219,7 @@ def _without_dump(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
     if not ranks or len(ranks) > max(1, len(world) // FEW):
         return []
     first = min((w for w in waits if w.unknown & ranks), key=lambda w: w.op.created_ms)
-    label = _label(dumps, first.op.group)
+    label = label_of(dumps, first.op.group)
     inside = {w.rank for w in waits if w.unknown & ranks}
     return [
         Hang(
@@ -331,16 +230,16 @@ def _without_dump(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
             "not_entered",
             len(inside),
             first.op.created_ms,
-            f"job stands still in {_called(first.op)} of {label}: all others are in it, {names(ranks)} left no dump",
+            f"job stands still in {called(first.op)} of {label}: all others are in it, {names(ranks)} left no dump",
             (
-                f"{names(inside)} wait in {_called(first.op)} of {label}",
+                f"{names(inside)} wait in {called(first.op)} of {label}",
                 f"no dump of {names(ranks)}: gone, or stuck where it cannot dump",
             ),
         )
     ]
 
 
-def _all_inside(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
+def _all_inside(dumps: dict[int, Dump], waits: list[Wait]) -> list[Hang]:
     """All members are in the same operation and it does not end: what they wait for is the data."""
     whole = [w for w in waits if not w.op.p2p and not w.unknown and not w.absent]
     if not whole:
@@ -351,7 +250,7 @@ def _all_inside(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
     outside = {w.rank for w in waits if w.unknown or w.absent}
     if len(inside) < 2 or inside != set(ranks) or inside & outside:
         return []
-    label = _label(dumps, first.op.group)
+    label = label_of(dumps, first.op.group)
     timed = any(w.op.started for w in whole)
     return [
         Hang(
@@ -362,23 +261,23 @@ def _all_inside(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
             "gpu_stuck",
             len(inside),
             first.op.created_ms,
-            f"job stands still: all of {label} are in {_called(first.op)} and it does not end",
+            f"job stands still: all of {label} are in {called(first.op)} and it does not end",
             (
-                f"{names(inside)} have entered {_called(first.op)} of {label}; none has finished it",
-                *_no_dumps(dumps),
+                f"{names(inside)} have entered {called(first.op)} of {label}; none has finished it",
+                *no_dumps(dumps),
             ),
         )
     ]
 
 
-def _elsewhere(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
+def _elsewhere(dumps: dict[int, Dump], waits: list[Wait]) -> list[Hang]:
     """All waiting leads to ranks whose dumps are not here: it hangs, and nobody can be named."""
     blind = [w for w in waits if w.unknown]
     if len({w.rank for w in blind}) < 2:
         return []
     first = min(blind, key=lambda w: (w.op.p2p, w.op.created_ms, w.rank))
     waiting, unknown = {w.rank for w in waits}, set().union(*(w.unknown for w in blind))
-    label = _label(dumps, first.op.group)
+    label = label_of(dumps, first.op.group)
     return [
         Hang(
             "unknown",
@@ -388,15 +287,7 @@ def _elsewhere(dumps: dict[int, Dump], waits: list[_Wait]) -> list[Hang]:
             "not_entered",
             len(waiting),
             first.op.created_ms,
-            f"job stands still in {_called(first.op)} of {label}: all that is known waits for ranks without a dump",
+            f"job stands still in {called(first.op)} of {label}: all that is known waits for ranks without a dump",
             (f"{names(waiting)} wait for {names(unknown)}, whose dumps are not here: who is at fault they would tell",),
         )
     ]
-
-
-def _called(op: Op) -> str:
-    return f"{op.name} number {op.seq}"
-
-
-def _label(dumps: dict[int, Dump], key: str) -> str:
-    return next((dump.groups[key].label for dump in dumps.values() if key in dump.groups), key)

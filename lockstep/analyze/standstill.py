@@ -17,6 +17,9 @@ from lockstep.analyze.judge import CLUSTER
 from lockstep.analyze.recording import Input, Progress, Run
 from schemas.finding import Finding
 
+BEAT_MS, MOST_BEATS = 300_000, 1000
+"""Open verdicts are repeated every five minutes, through pauses of three and a half days at most."""
+
 AGREED, MOST_SURE = 0.05, 0.97
 """What a second source adds to the confidence in a verdict, and the most it comes to."""
 
@@ -61,15 +64,41 @@ def _run(scene: Scene, logs: list[JobLog], snapshots: dict[Path, list[Snapshot]]
     told = watchdog.judge(said, {rank for log in logs for rank in log.writers})
     hangs = flight.judge(dumps)
     moment = max((dump.newest_ms for dump in dumps), default=0) or max((ts for ts, _ in ticks), default=0)
+    nodes = {f.subject.rank: f.subject.node for _, found in ticks for f in found if f.subject.rank is not None}
     if hangs:
-        ticks.append((moment, standstill.findings(CLUSTER, job, "flight_recorder", _agreed(hangs, told), moment)))
+        agreed = _agreed(hangs, told)
+        ticks.append((moment, standstill.findings(CLUSTER, job, "flight_recorder", agreed, moment, nodes)))
     elif told:
         # A log's lines have a place, seldom a time: what it says counts from where the others stand.
         placed = [replace(hang, onset_ms=moment or hang.onset_ms) for hang in told]
         at = moment or max(hang.onset_ms for hang in told)
-        ticks.append((at, standstill.findings(CLUSTER, job, "job_log", placed, at)))
+        ticks.append((at, standstill.findings(CLUSTER, job, "job_log", placed, at, nodes)))
     ticks.sort(key=lambda tick: tick[0])
-    return Run(None, job, story.timed or bool(dumps), ticks)
+    return Run(None, job, story.timed or bool(dumps), _kept(ticks))
+
+
+def _kept(ticks: Sequence[tuple[int, list[Finding]]]) -> list[tuple[int, list[Finding]]]:
+    """The ticks with a heartbeat of every open verdict in long pauses between them: snapshots are taken when somebody
+    thinks of it, and what was open at one is still so at the next."""
+    out: list[tuple[int, list[Finding]]] = []
+    open_: dict[str, Finding] = {}
+    before = 0
+    for ts_ms, findings in ticks:
+        for beat in range(before + BEAT_MS, ts_ms, BEAT_MS) if open_ and ts_ms - before < MOST_BEATS * BEAT_MS else ():
+            for id_, finding in open_.items():
+                open_[id_] = replace(finding, ts_ms=beat, state="heartbeat", revision=finding.revision + 1)
+            out.append((beat, list(open_.values())))
+        said = []
+        for finding in findings:
+            known = open_.get(finding.id)
+            now = replace(finding, revision=known.revision + 1) if known else finding
+            said.append(now)
+            open_[finding.id] = now
+            if finding.state == "close":
+                del open_[finding.id]
+        out.append((ts_ms, said))
+        before = ts_ms
+    return out
 
 
 def _agreed(hangs: Sequence[Hang], told: Sequence[Hang]) -> list[Hang]:

@@ -184,6 +184,32 @@ def test_a_log_beside_the_dumps_makes_the_verdict_surer(tmp_path: Path) -> None:
     assert any("log: ALLREDUCE number 8" in text for text in both["evidence"])
 
 
+def ras_status(at: str, late: int | None) -> str:
+    ranks = [
+        {
+            "rank": r, "host": "192.0.2.11", "pid": 100 + r, "status": {"init_state": 0},
+            "collective_counts": {"AllReduce": 7 if r == late else 8},
+        }
+        for r in range(6)
+    ]  # fmt: skip
+    communicator = {"hash": "0xa", "size": 6, "ranks": ranks, "missing_ranks": []}
+    return json.dumps({"timestamp": at, "communicators_count": 1, "communicators": [communicator]})
+
+
+def test_ras_dumps_and_log_of_one_job_are_one_incident(tmp_path: Path) -> None:
+    """RAS sees it within half a minute, PyTorch writes its dumps half an hour later."""
+    folder = dumps(tmp_path / "job")
+    for number, second in enumerate(("00", "15", "30")):
+        (folder / f"ras-{number}.json").write_text(ras_status(f"2025-09-22 22:00:{second}", 4 if number else None))
+    (folder / "train.log").write_text("".join(WATCHDOG.format(rank=rank) for rank in (0, 1, 2, 3, 5)))
+    report = answer(tmp_path)
+    (incident,) = report["incidents"]
+    assert [(c["rank"], c["node"]) for c in incident["culprits"]] == [(4, "192.0.2.11")]
+    assert incident["detected"]["ts"] == "2025-09-22T22:00:30.000Z"
+    assert any("no count of the job has moved" in text for text in incident["evidence"])
+    assert any("log: " in text for text in incident["evidence"])
+
+
 def test_a_stuck_watchdog_beside_the_dumps_explains_the_rank(tmp_path: Path) -> None:
     folder = dumps(tmp_path / "job")
     (folder / "train.log").write_text(
