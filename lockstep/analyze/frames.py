@@ -33,7 +33,7 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     for number, cluster in enumerate(sorted(first)):
         streams = [_timed(input_, cluster, progress, counted=not number) for input_ in inputs]
         records = heapq.merge(*streams, key=itemgetter(0))
-        yield Run(None, cluster, True, _ticks(records, cluster in measured), cluster)
+        yield Run(None, "", True, _ticks(records, cluster in measured), cluster)
 
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:

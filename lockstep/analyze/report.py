@@ -15,6 +15,10 @@ MOST_NOTES = 8
 """Lines about single files that the text shows of one kind."""
 
 
+NOT_JUDGED = "not judged"
+"""How the note of an input begins of which too little is there for a verdict."""
+
+
 class RunVerdict(msgspec.Struct):
     """One run and its incidents; `timed` says whether its times are moments."""
 
@@ -68,7 +72,8 @@ class Report(msgspec.Struct):
                 out.append(f"Not recognised, left out: {len(inputs)} files ({names})")
                 continue
             records, skipped = sum(i.records for i in inputs), sum(i.skipped for i in inputs)
-            line = f"Read {records:,} records of {len(inputs)} {kind} file{'s' if len(inputs) != 1 else ''}"
+            line = f"Read {records:,} record{'s' if records != 1 else ''} of {len(inputs)} {kind} file"
+            line += "s" if len(inputs) != 1 else ""
             reasons: dict[str, int] = {}
             for input_ in inputs:
                 for reason, count in input_.reasons.items():
@@ -87,9 +92,12 @@ class Report(msgspec.Struct):
 
     def _verdict_text(self) -> list[str]:
         several = len(self.runs) > 1
-        what = f"{len(self.runs)} runs" if several else f"job {self.runs[0].job}" if self.runs else "nothing"
         if not self.runs:
             return ["Nothing here could be judged."]
+        job = self.runs[0].job
+        what = f"{len(self.runs)} runs" if several else f"job {job}" if job else "what was read"
+        if self.healthy and any(note.startswith(NOT_JUDGED) for i in self.inputs for note in i.notes):
+            return [f"Nothing found in {what}, but not all of it could be judged: see above."]
         if self.healthy:
             return [f"HEALTHY: {what}, nothing out of step."]
         count = sum(len(run.incidents) for run in self.runs)
@@ -162,7 +170,10 @@ def _named(text: str) -> str:
 
 def _impact(incident: Incident) -> str:
     slower = f", job {incident.slowdown:.2f} times slower" if incident.slowdown else ""
-    return f"{incident.victims} ranks wait{slower}" if incident.victims else f"the whole job{slower}"
+    if incident.victims:
+        return f"{incident.victims} ranks wait{slower}"
+    wide = slower or incident.scope in ("job", "stage", "group", "cluster")
+    return f"the whole job{slower}" if wide else "nobody is known to wait for it"
 
 
 def _moment(run: RunVerdict, ms: int, step: int | None) -> str:
