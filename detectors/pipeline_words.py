@@ -93,7 +93,6 @@ def sequence_verdict(work: Work) -> Verdict:
             value=work.by_microbatch,
             baseline=1.0,
         ),
-        Evidence(text="no worker is slow in all its microbatches", metric="compute"),
     ]
     second: Cause | None = None
     if work.by_stage_alone > STRAGGLES:

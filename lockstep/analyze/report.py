@@ -1,5 +1,6 @@
 """What an analysis answers: the JSON of the contract, and the page that a tired person reads."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -114,7 +115,7 @@ class Report(msgspec.Struct):
                 words = CAUSES[incident.cause].words
                 other = f"; else {incident.runner_up}" if incident.runner_up else ""
                 out += [
-                    f"{where}{head}: {_named(incident.summary)}",
+                    f"{where}{head}: {_summary(run, incident)}",
                     f"  who        {', '.join(_who(s) for s in incident.culprits) or 'nobody in particular'}",
                     f"  cause      {incident.cause}: {words} (confidence {incident.confidence:.0%}{other})",
                     f"  impact     {_impact(incident)}",
@@ -142,7 +143,7 @@ def _incident(run: RunVerdict, incident: Incident) -> dict[str, Any]:
         "slowdown": incident.slowdown,
         "onset": {"step": incident.onset_step, "ts": _iso(incident.onset_ms) if run.timed else None},
         "detected": {"step": incident.detected_step, "ts": _iso(incident.detected_ms) if run.timed else None},
-        "summary": _named(incident.summary),
+        "summary": _summary(run, incident),
         "evidence": [item.text for item in incident.evidence],
         "action": incident.action,
     }
@@ -161,6 +162,12 @@ def _culprit(s: Subject) -> dict[str, int | str | None]:
 
 def _who(s: Subject) -> str:
     return _named(s.label())
+
+
+def _summary(run: RunVerdict, incident: Incident) -> str:
+    """The incident's line; of a run that knows no moments only the step of its onset is told."""
+    line = _named(incident.summary)
+    return line if run.timed else re.sub(r"since [\d:]{8} UTC \(step (\d+)\)", r"since step \1", line)
 
 
 def _named(text: str) -> str:
