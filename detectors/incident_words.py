@@ -48,8 +48,13 @@ def leading(findings: Sequence[Finding]) -> Finding:
     surest = max(f.confidence for f in same)
     return max(
         (f for f in same if f.confidence >= surest - ABOUT),
-        key=lambda f: (-WIDTH.index(f.subject.scope), f.state != "close", f.confidence, -f.onset_ms, f.id),
+        key=lambda f: (_named(f), -WIDTH.index(f.subject.scope), f.state != "close", f.confidence, -f.onset_ms, f.id),
     )
+
+
+def _named(finding: Finding) -> bool:
+    """Whether a standstill's verdict names who it is (dumps and RAS do), which says more than the group that waits."""
+    return finding.kind != "hang" or finding.subject.scope not in ("cluster", "job", "stage", "group")
 
 
 def _weight(finding: Finding) -> tuple[int, str]:
@@ -81,6 +86,8 @@ def culprits(lead: Finding, findings: Sequence[Finding]) -> tuple[Subject, ...]:
         vague = f.cause == "unknown" != lead.cause and lead.kind == "hardware"
         if same and within and not vague and f.subject.scope not in ("job", "stage") and f.subject not in subjects:
             subjects.append(f.subject)
+    full = {(s.job, s.rank) for s in subjects if s.scope == "rank" and (s.node or s.gpu)}
+    subjects = [s for s in subjects if s.scope != "rank" or s.node or s.gpu or (s.job, s.rank) not in full]
     nodes = {s.node for s in subjects if s.scope == "node"}
     if lead.subject.scope == "rack":
         subjects = [lead.subject]

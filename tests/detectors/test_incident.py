@@ -105,6 +105,23 @@ def test_a_hang_absorbs_what_was_slow_in_its_job() -> None:
     assert (left.kind, left.severity, left.findings) == ("hang", "critical", ("f-1", "f-2", "f-3"))
 
 
+def test_a_standstill_is_one_incident_and_led_by_who_names_the_rank() -> None:
+    """The job's own detector knows that it stands, RAS and dumps know for whom."""
+    group = Subject(scope="group", job="j", group="of ranks 4, 5, 6, 7")
+    bare = Subject(scope="rank", job="j", rank=6)
+    _, said = book(
+        finding("f-g", group, kind="hang", cause="transport_stalled", confidence=0.7),
+        finding("f-r", bare, at=1000, kind="hang", cause="not_entered", confidence=0.85),
+        finding("f-n", RANK, at=2000, kind="hang", cause="not_entered", confidence=0.8),
+        finding(
+            "f-o", Subject(scope="rank", job="j", rank=9), at=3000, kind="hang", cause="not_entered", confidence=0.85
+        ),
+    )
+    assert len({incident.id for incident in said}) == 1
+    assert (said[-1].scope, said[-1].cause) == ("rank", "not_entered")
+    assert sorted((s.rank or 0, s.gpu) for s in said[-1].culprits) == [(6, "GPU-6"), (9, "")]
+
+
 def test_an_xid_explains_a_hang() -> None:
     b, _ = book(
         finding(kind="hang", cause="not_entered", confidence=0.8),
