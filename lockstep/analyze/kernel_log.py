@@ -38,6 +38,9 @@ OF_GPU = ("xid", "gpu_lost", "gpu_init_failed", "nvrm_rate_limited")
 SETTLED_MS = CONFIRM_MS + TICK_MS
 """A tick so long after an event stands for all those that an online run would have had meanwhile."""
 
+BOOT_S = 300.0
+"""Drivers, firmware and subnet managers take minutes; what is down after five is down."""
+
 PEEK = 1000
 """So many events are looked at to learn whether a log tells moments."""
 
@@ -174,13 +177,18 @@ def _events(input_: Input, name: str, first_ms: int | None, progress: Progress) 
             run_id=1,
             seq=seq,
             ts_ms=now_ms,
-            severity=told.severity,
+            severity="warning" if told.kind == "link_down" and _starting(said) else told.severity,
             code=told.code,
             pci=told.pci,
             gpu=told.detail.get("gpu", told.pci) if of_gpu else "",
             text=told.text[:1000],
             detail=told.detail | {"cause": told.cause, "action": told.action},
         )
+
+
+def _starting(said: LogLine) -> bool:
+    """Whether the machine has only just booted: links come and go until everything is up."""
+    return said.uptime_s is not None and said.uptime_s < BOOT_S
 
 
 def _ticks(events: Iterable[Event]) -> Iterator[tuple[int, list[Event]]]:

@@ -190,3 +190,15 @@ def test_a_fault_long_before_the_next_line_is_confirmed_as_it_would_have_been(tm
     (incident,) = analyze([path]).to_json()["incidents"]
     assert (incident["scope"], incident["cause"]) == ("link", "pcie_degraded")
     assert incident["culprits"][0]["link"] == "0000:81:00.0"
+
+
+@pytest.mark.parametrize(("uptime_s", "incidents"), [(12, 0), (90_000, 1)])
+def test_a_link_that_is_down_while_the_machine_boots_is_no_incident(
+    tmp_path: Path, uptime_s: int, incidents: int
+) -> None:
+    path = tmp_path / "dmesg"
+    path.write_text(
+        f"[{uptime_s}.000000] mlx5_core 0000:5c:00.0 ens1np0: Link down\n[{uptime_s + 60}.000000] usb 1-1: x\n"
+    )
+    assert len(analyze([path]).to_json()["incidents"]) == incidents
+    assert listed(path)[0]["event"] == "link_down"
