@@ -3,6 +3,7 @@
 Analysis never looks ahead: `detected` is the moment at which an online run would have said it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,12 +82,19 @@ def analyze(paths: Sequence[Path | str], kind: str | None = None, progress: Prog
         if of_kind:
             runs += [RunVerdict(r.run, r.job, r.timed, judge(r, progress)) for r in reader(of_kind, progress)]
     if not any(i.records for i in known):
-        bad, why = sum(i.skipped for i in known), next((i.notes[0] for i in known if i.notes), "")
         where = str(known[0].path) if len(known) == 1 else f"{len(known)} files"
-        raise UserError(
-            f"{where}: no usable {known[0].kind} record ({why or f'{bad} that are none'}); is the kind right?"
-        )
+        raise UserError(f"{where}: no usable {known[0].kind} record ({_why(known)}); is the kind right?")
     return Report(inputs, runs)
+
+
+def _why(inputs: Sequence[Input]) -> str:
+    """Why nothing of the inputs can be used."""
+    note = next((i.notes[0] for i in inputs if i.notes), "")
+    reasons = sum((Counter(i.reasons) for i in inputs), Counter[str]())
+    skipped = sum(i.skipped for i in inputs)
+    if note or not skipped:
+        return note or "there is nothing in it"
+    return f"{skipped} skipped: {', '.join(f'{count} {reason}' for reason, count in sorted(reasons.items()))}"
 
 
 def events(paths: Sequence[Path | str], kind: str | None = None) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,8 @@
 """Files as they come: folders walked, gzip opened, lines read in pieces however large the file is."""
 
+import errno
 import gzip
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
@@ -17,15 +19,20 @@ def expand(paths: list[Path]) -> list[Path]:
     """Every file named, and every file in the folders named, in a fixed order. Raises UserError where there is none."""
     files: list[Path] = []
     for path in paths:
-        if not path.exists():
-            raise UserError(f"{path}: no such file or folder")
-        if path.is_dir():
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            why = "no such file or folder" if error.errno == errno.ENOENT else f"cannot be read: {error.strerror}"
+            raise UserError(f"{path}: {why}") from None
+        if stat.S_ISDIR(mode):
             inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
             if not inside:
                 raise UserError(f"{path}: the folder holds no files")
             files += inside
-        else:
+        elif stat.S_ISREG(mode):
             files.append(path)
+        else:
+            raise UserError(f"{path}: a pipe, socket or device; files are read more than once: save it to a file first")
     return list(dict.fromkeys(files))
 
 

@@ -17,6 +17,7 @@ from detectors.groups import DEADLINE_MS
 from detectors.job import JobRecord
 from lockstep.analyze import table
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
+from lockstep.analyze.step_notes import RunSeen
 from lockstep.analyze.table import Key
 from schemas.step import RankStep, StepFrame
 
@@ -31,6 +32,10 @@ _COLUMNS = frozenset(
     )
 )  # fmt: skip
 
+_TIMES = ("step_us", "data_us", "compute_us", "comm_us", "wait_us")
+
+_NEEDED = ("step", "rank", "step_us")
+
 _KEYS = frozenset(("step", "run_idx", "run", "job"))
 
 
@@ -40,8 +45,11 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     for (run, job), part in itertools.groupby(rows, key=lambda row: (row.run, row.job)):
         first = next(part)
         timed = first.step.end_ms > 0
-        ticks = _ticks(itertools.chain([first], part), timed)  # noqa: B031 - the rest of this group, used once
+        seen = RunSeen()
+        ticks = _ticks(seen.watch(itertools.chain([first], part)), timed)  # noqa: B031 - the rest of this group, once
         yield Run(run, job or "steps", timed, ticks)
+        where = "" if run is None else f" in run {run}"
+        inputs[0].notes += [note.replace(":", f"{where}:", 1) for note in seen.notes()]
 
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:
@@ -67,10 +75,17 @@ def _ordered(input_: Input, progress: Progress) -> Iterator[StepLine]:
     rows = _rows(input_)
     if not table.in_order(_keys(input_.path)):
         rows = table.sorted_on_disk(rows, _order, StepLine)
-    for number, row in enumerate(rows, 1):
-        input_.records = number
-        if number % 50_000 == 0:
-            progress(f"judging {input_.path.name}", number)
+    here, ranks = (0, "", -1), set[int]()
+    for row in rows:
+        if _order(row) != here:
+            here, ranks = _order(row), set()
+        if row.step.rank in ranks:
+            input_.skip("repeated")
+            continue
+        ranks.add(row.step.rank)
+        input_.records += 1
+        if input_.records % 50_000 == 0:
+            progress(f"judging {input_.path.name}", input_.records)
         yield row
 
 
@@ -86,13 +101,30 @@ def _keys(path: Path) -> Iterator[Key]:
 
 def _rows(input_: Input) -> Iterator[StepLine]:
     """The file's rows as they stand; what is no step is counted and left out."""
-    for _, row in table.rows(input_.path, _COLUMNS):
+    for number, (_, row) in enumerate(table.rows(input_.path, _COLUMNS)):
+        if number == 0 and row is not None:
+            absent = [name for name in _NEEDED if name not in row]
+            if absent:
+                has = ", ".join(sorted(str(name) for name in row)[:12]) or "none"
+                input_.notes.append(f"no column {', '.join(absent)}; it has {has}")
         try:
             if row is None:
                 raise BadStep("broken")
+            if any(_impossible(row.get(name)) for name in _TIMES):
+                raise BadStep("bad_time")
             yield from_row(row)
         except BadStep as error:
             input_.skip(error.reason)
+
+
+def _impossible(value: Any) -> bool:
+    """Whether a time is given and cannot be one: negative, endless, or longer than 30 years. NaN is a missing one."""
+    if value is None or value == "":
+        return False
+    try:
+        return not (0 <= float(value) < 1e15 or float(value) != float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _ticks(rows: Iterator[StepLine], timed: bool) -> Iterator[tuple[int, list[JobRecord]]]:
