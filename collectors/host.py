@@ -131,10 +131,12 @@ class HostCollector:
         self._proc, self._node, self._clock = proc, node, clock
         self._cpu: Cpu | None = None
         self._disks: dict[str, Disk] = {}
+        self._texts: dict[str, str] = {}
         self._at = 0.0
 
     def collect(self, tick_ms: int) -> Reading:
         """What /proc says; a file that is absent or odd costs its own columns only. NoData without any."""
+        self._texts.clear()
         row: dict[str, Value] = {**self._cpu_use(), **self._load(), **self._memory()}
         for kind in ("cpu", "memory", "io"):
             row[f"{kind}_pressure_pct"] = self._parsed(f"pressure/{kind}", parse_pressure)
@@ -151,7 +153,9 @@ class HostCollector:
     def _parsed(self, name: str, parse: Callable[[str], T]) -> T | str:
         """What `parse` finds in a file; "unsupported" where the kernel has no such file, or an odd one."""
         try:
-            return parse((self._proc / name).read_text("ascii", "replace"))
+            if name not in self._texts:
+                self._texts[name] = (self._proc / name).read_bytes().decode("ascii", "replace")
+            return parse(self._texts[name])
         except (OSError, ValueError, IndexError):
             return "unsupported"
 
