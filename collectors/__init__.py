@@ -16,6 +16,7 @@ COLLECTORS: dict[str, str] = {
     "kernel": "collectors.kmsg",  # XIDs, bus errors, processes killed
     "nccl": "collectors.collectives",  # collectives, from NCCL Inspector
     "flight": "collectors.flight_dumps",  # Flight Recorder dumps, when a job hangs
+    "job_logs": "collectors.job_logs",  # watchdog and NCCL WARN lines
     "ras": "collectors.ras_poll",  # NCCL's RAS, when a job stands still
     "steps": "collectors.steps",  # training steps, from the processes themselves
     "redfish": "collectors.rack",  # a rack's cooling and power, from its management controllers

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from collectors.background import Background
 from collectors.base import Collector, NoData, Reading, event
 from collectors.flight_recorder import parse
-from collectors.hang_event import hang_event, over_event
+from collectors.hang_event import hang_event, job_of, over_event
 from collectors.plain_pickle import Refused
 from collectors.processes import Work
 from detectors.flight import judge
@@ -106,13 +106,11 @@ class FlightDumpsCollector:
     def _take(self) -> list[Event]:
         dumps = [dump for dump in self._work.take() or () if dump.rank is not None]
         works = set(self._ranks().values()) if dumps else set()
-        jobs = {work.job for work in works}
         drafts: list[Event] = []
         touched: set[str] = set()
         for dump in dumps:
             assert dump.rank is not None
-            mine = {work.job for work in works if work.rank == dump.rank} or jobs
-            job = next(iter(mine)) if len(mine) == 1 else ""
+            job = job_of(dump.rank, works)
             self._dumps.setdefault(job, {})[dump.rank] = dump
             touched.add(job)
             if len(drafts) < MOST_EVENTS:

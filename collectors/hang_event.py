@@ -1,10 +1,19 @@
 """A standstill that a collector proved, as an event: `hang` and `hang_over`."""
 
+from collections.abc import Collection
+
 from collectors.base import event
+from collectors.processes import Work
 from schemas.event import Event
 from schemas.finding import Finding
 
 MOST_TEXT = 300
+
+
+def job_of(rank: int | None, works: Collection[Work]) -> str:
+    """The job that a rank on this node works for: the only one with such a rank, else the only one here, else ""."""
+    mine = {work.job for work in works if rank is not None and work.rank == rank} or {work.job for work in works}
+    return next(iter(mine)) if len(mine) == 1 else ""
 
 
 def hang_event(job: str, finding: Finding, source: str) -> Event:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from struct import Struct, error
 from typing import Any
 
-MOST_BYTES = 256 << 20
+MOST_BYTES = 128 << 20
 """A Flight Recorder dump of 2,000 operations with stack frames is about 4 MiB."""
 
-MOST_ITEMS = 20_000_000
+MOST_ITEMS = 10_000_000
 """Opcodes read, and so objects built, of one pickle."""
 
 MOST_DEPTH = 64

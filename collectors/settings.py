@@ -24,6 +24,8 @@ class AgentSettings(Connection, frozen=True, kw_only=True):
     flight_dir: Annotated[
         str, Meta(description="Folder where PyTorch's Flight Recorder dumps appear (TORCH_FR_DUMP_TEMP_FILE)")
     ] = ""
+    job_log_dir: Annotated[str, Meta(description="Folder of the jobs' logs, for watchdog and NCCL WARN lines")] = ""
+    job_log_files: Annotated[str, Meta(min_length=1, description="Which of its files are logs")] = "*"
     ras_address: Annotated[
         str, Meta(description="NCCL RAS services to ask when a job stands still (localhost:28028); off if not given")
     ] = ""
