@@ -168,11 +168,12 @@ def _clock_verdict(gpu: str, values: Values, others: Sequence[Values], usual: fl
         cause = "power_brake"
         text = f"its power limit is {limit:.0f} W, that of the others {limits:.0f} W"
         evidence.append(Evidence(text=text, metric="power_limit_w", value=limit, peers=limits, unit="W"))
+    reason = f": {CAUSES[cause].words}" if cause != "gpu_degraded" else ""
     return Verdict(
         cause=cause,
-        confidence=0.8,
+        confidence=0.8 if reason else 0.6,
         score=1 - clock / usual,
-        summary=f"GPU {gpu} works at {clock / usual:.0%} of its neighbours' clock: {CAUSES[cause].words}",
+        summary=f"GPU {gpu} works at {clock / usual:.0%} of its neighbours' clock{reason}",
         evidence=tuple(evidence),
     )
 
