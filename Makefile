@@ -49,9 +49,8 @@ wire: $(DEV_STAMP)  ## Write docs/wire.md anew from the record classes
 bench: $(DEV_STAMP)  ## Speed and memory, printed as ratios measured side by side
 	@for name in agent_cost embedded_engine forest node reporter worker; do \
 		echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
-	@if [ -d $(DATA)/traces/ascend_failslow ]; then echo "== ascend"; \
-		$(BIN)/python -m bench.ascend --data $(DATA)/traces/ascend_failslow; \
-		else echo "== ascend: left out, there is no $(DATA)/traces/ascend_failslow (DATA=DIR)"; fi
+	@if [ -d $(DATA) ]; then $(BIN)/python -m bench.quality --data $(DATA); \
+		else echo "== quality: left out, there is no $(DATA) (DATA=DIR)"; fi
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -70,9 +70,8 @@ def text(answer: dict[str, Any]) -> str:
             f"{w['scope']} {'' if w['rank'] is None else w['rank']} {w['cause']} at {w['step']}" for w in o["words"]
         )
         delay = "" if o["delay"] is None else f"after {o['delay']}"
-        out.append(
-            f"{label['run']:4} {label['case']:10} {label['config'][:2]:3} {label['scope']:5} {o['verdict']:8} {delay:10} {said}"
-        )
+        who = f"{label['run']:4} {label['case']:10} {label['config'][:2]:3} {label['scope']:5}"
+        out.append(f"{who} {o['verdict']:8} {delay:10} {said}")
     head = (
         f"\n{'method':20}{'scope':6}{'mode':12}{'dose':8}{'runs':>5}{'right':>6}{'wrong':>6}{'unnamed':>8}{'missed':>7}"
     )
@@ -93,10 +92,12 @@ def text(answer: dict[str, Any]) -> str:
     out.append("\ninjected -> cause given (runs)")
     out += [f"  {cause:24} {row}" for cause, row in sorted(answer["confusion"].items())]
     if "doses" in answer:
-        out.append("\nsemi-synthetic: the real excess scaled down (slowdown: right of runs, delay)")
+        out.append(
+            "\nsemi-synthetic: real excess scaled down, or a delay added to clean runs (slowdown: right of runs, delay)"
+        )
         by_case: dict[str, list[str]] = {}
         for d in answer["doses"]["rows"]:
-            mark = f"{d['slowdown']:+.1%}: {d['right']}/{d['runs']}" + (f" wrong {d['wrong']}" if d["wrong"] else "")
+            mark = f"{d['slowdown']:+.1%}: {d['right']}/{d['runs']}" + (f" others {d['blamed']}" if d["blamed"] else "")
             by_case.setdefault(f"{d['cause']} ({d['case']}, {d['mode']})", []).append(
                 mark + ("" if d["delay"] is None else f" {d['delay']:g}")
             )

@@ -9,12 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 from inspector_lines import operation
 
-from bench.ascend import labels, outcome, said
 from lockstep.analyze import analyze
 from lockstep.analyze.recognise import recognise
-from lockstep.analyze.recording import Input
 from lockstep.analyze.report import Report
-from lockstep.analyze.steps import read
 from lockstep.cli import main
 from lockstep.commands.analyze import command
 from runtime.errors import UserError
@@ -268,25 +265,6 @@ def test_the_writers_own_scenarios(name: str, expected: list[tuple[str, str, int
     if name == "straggler_rank5":
         (incident,) = report.to_json()["incidents"]
         assert (incident["culprits"][0]["node"], incident["victims"]) == ("node-02", 7)
-
-
-@needs_real
-def test_real_fail_slow_runs() -> None:
-    """A few of the 42 (`python -m bench.ascend` does them all): rank and node faults, clean runs, a shape."""
-    data = REAL / "traces" / "ascend_failslow"
-    known, wanted = labels(data / "runs.csv"), (3, 4, 22, 36)
-    results = {}
-    for recording in read([Input(data / "ranks.parquet", "steps")], lambda *_: None):
-        if recording.run in wanted:
-            results[recording.run] = outcome(known[recording.run], said(recording))
-        if recording.run is not None and recording.run >= max(wanted):
-            break
-    assert {run: (o.verdict, o.delay) for run, o in results.items()} == {
-        3: ("quiet", None),
-        4: ("right", 7),
-        22: ("right", 7),
-        36: ("quiet", None),
-    }
 
 
 def test_a_parquet_file_damaged_in_its_body_is_one_line(tmp_path: Path) -> None:
