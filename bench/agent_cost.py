@@ -47,6 +47,19 @@ def kib(pid: int, name: str) -> int:
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(name + ":"))
 
 
+def settled(pid: int, window_s: float = 4.0, most_s: float = 120.0) -> list[int]:
+    """The agent's processes, once imports and the first connection are over, which are not 1 Hz."""
+    time.sleep(8)
+    until = time.monotonic() + most_s
+    while time.monotonic() < until:
+        pids = family(pid)
+        before = sum(map(cpu_s, pids))
+        time.sleep(window_s)
+        if family(pid) == pids and sum(map(cpu_s, pids)) - before < 0.1 * window_s:
+            return pids
+    raise SystemExit("the agent does not come to rest")
+
+
 def whole_agent(seconds: float, profile: str) -> None:
     with tempfile.TemporaryDirectory() as name, EmbeddedBroker() as broker:
         folder = Path(name)
@@ -70,8 +83,7 @@ def whole_agent(seconds: float, profile: str) -> None:
         ]
         agent = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
         try:
-            time.sleep(8)  # imports and the first connection are not 1 Hz
-            pids = family(agent.pid)
+            pids = settled(agent.pid)
             begun, before = time.monotonic(), [cpu_s(pid) for pid in pids]
             time.sleep(seconds)
             spent = [cpu_s(pid) - s for pid, s in zip(pids, before, strict=True)]

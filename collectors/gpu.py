@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 from collectors import nvml
 from collectors.base import Collector, CollectorError, NoData, Reading, add_missing, event
-from collectors.gpu_device import COLUMNS, PERIODS, Device, Due, Row, Told, raise_if_driver
+from collectors.gpu_device import COLUMNS, PERIODS, Device, Due, Row, Told, columns_of, raise_if_driver
 from collectors.pci import pci_address
-from collectors.table import table
+from collectors.rates import Value
+from collectors.table import table, table_of_columns
 from runtime.clock import Clock
 from schemas.event import Event
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription
+from schemas.matrix import Matrix
 from schemas.metrics import names
 
 if TYPE_CHECKING:  # the sampler process needs none of it
@@ -142,22 +144,33 @@ class GpuCollector:
         return found
 
     def _reading(self, told: list[Told], due: Due) -> Reading:
-        columns = (*COLUMNS, *(name for period in due for name in names("gpu", period)))
         rows: dict[Gpu, Row] = {}
-        links: dict[str, Row] = {}
         for device, said in zip(self._devices.values(), told, strict=True):
             rows |= {device.gpu: said.row} | dict(said.parts)
-            links |= {f"{device.gpu.uuid}/{link}": row for link, row in enumerate(said.links) if _is_link(row)}
-        matrix, missing = table("gpu", [gpu.uuid for gpu in rows], columns, list(rows.values()))
+        matrix, missing = table("gpu", [gpu.uuid for gpu in rows], columns_of(due), list(rows.values()))
         sections = {"gpu": matrix}
-        if links:
-            had = [name for name in names("nvlink") if any(name in row for row in links.values())]
-            filled = [{name: row.get(name, "unsupported") for name in had} for row in links.values()]
-            sections["nvlink"], without = table("nvlink", list(links), tuple(had), filled)
+        if any(said.links for said in told):
+            sections["nvlink"], without = self._links(told)
             missing = add_missing([missing, without])
         drafts = (*self._news, *(draft for said in told for draft in said.events))
         self._news = []
         return Reading(sections, tuple(rows), missing, drafts)
+
+    def _links(self, told: list[Told]) -> tuple[Matrix, dict[str, int]]:
+        """Section nvlink: the columns that any GPU has."""
+        counts = [len(next(iter(said.links.values()), ())) for said in told]
+        names_of = [f"{uuid}/{i}" for uuid, count in zip(self._devices, counts, strict=True) for i in range(count)]
+        had = [name for name in names("nvlink") if any(name in said.links for said in told)]
+        columns: dict[str, list[Value]] = {name: [] for name in had}
+        for said, count in zip(told, counts, strict=True):
+            for name in had:
+                columns[name] += said.links.get(name) or ["unsupported"] * count
+        if any("unsupported" in column for column in columns.values()):
+            # Some products count more links than they have: what tells nothing is none.
+            kept = [i for i in range(len(names_of)) if any(c[i] != "unsupported" for c in columns.values())]
+            names_of = [names_of[i] for i in kept]
+            columns = {name: [column[i] for i in kept] for name, column in columns.items()}
+        return table_of_columns("nvlink", names_of, columns)
 
     def _close(self, code: int) -> CollectorError | NoData:
         """The driver is not there (any more): forget handles and counters, try again later."""
@@ -178,11 +191,6 @@ class GpuCollector:
     def _gone(self, code: str, words: str, kind: str = "", restart: bool = False) -> CollectorError:
         nothing = self._reading([Told(dict.fromkeys(COLUMNS, code)) for _ in self._devices], ())
         return CollectorError(code, words, kind or code, nothing, restart)
-
-
-def _is_link(row: Row) -> bool:
-    """Whether a link tells anything: some products count more links than they have."""
-    return any(value != "unsupported" for value in row.values())
 
 
 def on_node(node: "Node") -> Collector:

@@ -4,8 +4,9 @@
 speak of the whole driver leave it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -54,10 +55,10 @@ Due = tuple[int, ...]
 
 
 class Told(NamedTuple):
-    """What one GPU gave in a tick: its row, its links' rows (only what was due), its MIG instances' rows, events."""
+    """What one GPU gave in a tick: its row, its links' columns (only what was due), its MIG instances' rows, events."""
 
     row: Row
-    links: Sequence[Row] = ()
+    links: Mapping[str, Sequence[Value]] = {}
     parts: Sequence[tuple[Gpu, Row]] = ()
     events: Sequence[Event] = ()
 
@@ -116,7 +117,7 @@ class Device:
         """
         before, listed = self.state, self.listed
         self.listed = False
-        columns = (*COLUMNS, *(name for period in due for name in names("gpu", period)))
+        columns = columns_of(due)
         if self.handle is None:
             self.state, told = "lost", Told(dict.fromkeys(columns, "lost"))
         elif before in ("lost", "reset_required") and not listed:
@@ -180,7 +181,7 @@ class Device:
         self._failures, self.state = 0, ""
         return Told(row, links, parts, events)
 
-    def _fields(self, handle: nvml.Handle, due: Due, now: float) -> tuple[Row, list[Row]]:
+    def _fields(self, handle: nvml.Handle, due: Due, now: float) -> tuple[Row, dict[str, list[Value]]]:
         """All fields that are due, in one call."""
         readers: list[FieldReader | LinkReader] = [self._readers[period] for period in (1, *due)]
         readers += [self._link_readers[period] for period in due]
@@ -192,15 +193,14 @@ class Device:
             self._joined[due] = known
         codes, numbers = nvml.decoded(self._library.nvmlDeviceGetFieldValues(handle, known[1]))
         row: Row = {}
-        links: list[Row] = []
+        links: dict[str, list[Value]] = {}
         at = 0
         for reader, asks in zip(readers, lists, strict=True):
             end = at + len(asks)
-            taken = reader.take(codes[at:end], numbers[at:end], now)
-            if isinstance(taken, dict):
-                row |= taken
+            if isinstance(reader, FieldReader):
+                row |= reader.take(codes[at:end], numbers[at:end], now)
             else:
-                links = [before | more for before, more in zip(links or [{}] * len(taken), taken, strict=True)]
+                links |= reader.take(codes[at:end], numbers[at:end], now)
             at = end
         return row, links
 
@@ -269,6 +269,12 @@ class Device:
             return [event("gpu_back", gpu=uuid, pci=pci, text=f"the GPU answers again after {EPISODES[before][0]}")]
         kind, severity, text = EPISODES[self.state]
         return [event(kind, severity=severity, gpu=uuid, pci=pci, text=text)]
+
+
+@cache
+def columns_of(due: Due) -> tuple[str, ...]:
+    """The columns of section gpu in a tick."""
+    return (*COLUMNS, *(name for period in due for name in names("gpu", period)))
 
 
 def raise_if_driver(error: Exception) -> None:

@@ -191,7 +191,12 @@ class FieldReader:
             answered = {ask for ask, code in zip(self._asks, codes, strict=True) if code == nvml.SUCCESS}
             learned = learned or not answered <= self._supported
             self._supported |= answered
-        values = {metric.name: self._value(metric, choices, numbers, reasons, now) for metric, choices in self._plan}
+        if reasons is None:
+            values = {metric.name: self._clean(metric, choices, numbers, now) for metric, choices in self._plan}
+        else:
+            values = {
+                metric.name: self._value(metric, choices, numbers, reasons, now) for metric, choices in self._plan
+            }
         if learned:
             self._make_plan(now)
         return values
@@ -218,25 +223,35 @@ class FieldReader:
         scopes = range(self._links) if choice.per_link else (choice.scope,)
         return [(field, scope) for field in choice.fields for scope in scopes]
 
+    def _clean(
+        self, metric: FieldMetric, choices: list[_Choice], numbers: Sequence[int | float | None], now: float
+    ) -> Value:
+        """A metric where every answer is a number, as nearly always."""
+        if not choices:
+            return "unsupported"
+        start, who, scale = choices[0]
+        known = cast(list[int], numbers[start : start + len(who)])
+        if not metric.rate:
+            return sum(known) * scale
+        rate = self._rates.rate(metric.name, known, now, who)
+        return rate if isinstance(rate, str) else rate * scale
+
     def _value(
         self,
         metric: FieldMetric,
         choices: list[_Choice],
         numbers: Sequence[int | float | None],
-        reasons: list[str] | None,
+        reasons: list[str],
         now: float,
     ) -> Value:
         for start, who, scale in choices:
-            counts = numbers[start : start + len(who)]
-            if reasons is not None:
-                told = reasons[start : start + len(who)]
-                present = [i for i, reason in enumerate(told) if reason != "unsupported"]
-                if not present:
-                    continue
-                if any(told[i] for i in present):
-                    return next(told[i] for i in present if told[i])
-                counts, who = [counts[i] for i in present], tuple(who[i] for i in present)
-            known = cast(list[int], counts)
+            told = reasons[start : start + len(who)]
+            present = [i for i, reason in enumerate(told) if reason != "unsupported"]
+            if not present:
+                continue
+            if any(told[i] for i in present):
+                return next(told[i] for i in present if told[i])
+            known, who = [cast(int, numbers[start + i]) for i in present], tuple(who[i] for i in present)
             if not metric.rate:
                 return sum(known) * scale
             # Link by link: one link's reset must not hide in the growth of the others.

@@ -95,8 +95,8 @@ class LinkReader:
             self._make_plan(now)
         return self._asks
 
-    def take(self, codes: Sequence[int], numbers: Sequence[int | float | None], now: float) -> list[dict[str, Value]]:
-        """One row per link, with the columns that this GPU has, from the answers to the last `asks`.
+    def take(self, codes: Sequence[int], numbers: Sequence[int | float | None], now: float) -> dict[str, list[Value]]:
+        """The columns that this GPU has, each with a value for every link, from the answers to the last `asks`.
 
         Raises DeviceGone where one of them speaks of the whole GPU.
         """
@@ -113,16 +113,14 @@ class LinkReader:
                 before, at_s = self._last.get(field, ((), now))
                 rates[field] = _rates(counts, before, now - at_s)
                 self._last[field] = counts, now
-        rows: list[dict[str, Value]] = [{} for _ in range(self._links)]
+        columns: dict[str, list[Value]] = {}
         for metric in self._metrics:
             field = next((field for field in metric.fields if field in told), 0)
             if field and (not metric.over or metric.over in told):
-                column = _column(metric, field, told, rates)
-                for row, value in zip(rows, column, strict=True):
-                    row[metric.name] = value
+                columns[metric.name] = _column(metric, field, told, rates)
         if len(told) < len(self._fields):
             self._make_plan(now)
-        return rows
+        return columns
 
     def _make_plan(self, now: float) -> None:
         self._fields = tuple(field for field in self._wanted if not self._absent(field, now))

@@ -31,6 +31,9 @@ class Rates:
         self._last[key] = (counts, at_s, who)
         if before is None or before[2] != who or at_s <= before[1]:
             return "first_reading"
+        if len(counts) == 1:
+            grown = counts[0] - before[0][0]
+            return grown / (at_s - before[1]) if grown >= 0 else "counter_fell"
         growth = [now - then for now, then in zip(counts, before[0], strict=True)]
         if min(growth) < 0:
             return "counter_fell"

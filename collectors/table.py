@@ -21,12 +21,40 @@ def table(
     missing: dict[str, int] = {}
     values = np.full((len(rows), len(columns)), np.nan)
     for i, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            value = row[column]
+        _fill(values[i], [row[column] for column in columns], missing)
+    return _checked(section, names, columns, values, missing)
+
+
+def table_of_columns(
+    section: Section, names: Sequence[str], columns: Mapping[str, Sequence[Value]]
+) -> tuple[Matrix, dict[str, int]]:
+    """The same from whole columns, each with a value for each of `names`."""
+    missing: dict[str, int] = {}
+    values = np.full((len(names), len(columns)), np.nan)
+    for j, column in enumerate(columns.values()):
+        _fill(values[:, j], column, missing)
+    return _checked(section, names, tuple(columns), values, missing)
+
+
+def _fill(into: NDArray[np.float64], values: Sequence[Value], missing: dict[str, int]) -> None:
+    try:
+        into[:] = values
+    except ValueError:  # a reason among them
+        for i, value in enumerate(values):
             if isinstance(value, str):
                 missing[value] = missing.get(value, 0) + 1
+                into[i] = np.nan
             else:
-                values[i, j] = value
+                into[i] = value
+
+
+def _checked(
+    section: Section,
+    names: Sequence[str],
+    columns: tuple[str, ...],
+    values: NDArray[np.float64],
+    missing: dict[str, int],
+) -> tuple[Matrix, dict[str, int]]:
     low, high = _range(section, columns)
     wrong = (values < low) | (values > high)
     if wrong.any():
