@@ -91,7 +91,7 @@ class RackDetector:
         return msgspec.msgpack.encode(
             _Learning(
                 last=self._last,
-                levels={str(levels.section): levels.save() for levels in self._view.sections},
+                levels={str(levels.section): levels.save() for levels in self._view.sections if levels.kept},
                 pending=self._episodes.pending(),
             )
         )
@@ -105,7 +105,7 @@ class RackDetector:
         pending: tuple[Episode, ...] = ()
         if learning is not None:
             learned = unpack(learning, _Learning)
-            for levels in self._view.sections:
+            for levels in filter(lambda levels: levels.kept, self._view.sections):
                 if levels.section not in learned.levels:
                     raise StateError(f"a saved rack without its {levels.section}")
                 levels.restore(learned.levels[levels.section])

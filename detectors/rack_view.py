@@ -52,10 +52,11 @@ class LevelState(msgspec.Struct, kw_only=True):
 
 class Levels:
     """The rows of one section: the mean of each cell's last three readings, and its usual, learned while nothing is
-    wrong. Codes and flags are never averaged: the newest holds."""
+    wrong. Codes and flags are never averaged: the newest holds. `kept`: whether a restart must know of it; what has no
+    usual is read anew within a minute, and a rack has thousands of sensors."""
 
-    def __init__(self, section: Section, columns: Sequence[str], averaged: bool = True) -> None:
-        self.section, self.columns = section, tuple(columns)
+    def __init__(self, section: Section, columns: Sequence[str], averaged: bool = True, kept: bool = True) -> None:
+        self.section, self.columns, self.kept = section, tuple(columns), kept
         self.rows: tuple[str, ...] = ()
         self._at: dict[str, int] = {}
         self.pace_ms = USUAL_MS
@@ -219,8 +220,8 @@ class RackView:
         self.leak = Levels("leak", ("leak_detected", "sensor_failed", "status_code"), averaged=False)
         self.shelf = Levels("shelf", ("output_w", "status_code"))
         self.fan = Levels("fan", ("speed_pct", "speed_rpm", "status_code"))
-        self.sensor = Levels("sensor", ("margin_c", "temperature_c", "alarm_code"), averaged=False)
-        self.bmc = Levels("bmc", ("answers",), averaged=False)
+        self.sensor = Levels("sensor", ("margin_c", "temperature_c", "alarm_code"), averaged=False, kept=False)
+        self.bmc = Levels("bmc", ("answers",), averaged=False, kept=False)
 
         every = (self.loop, self.cdu, self.leak, self.shelf, self.fan, self.sensor, self.bmc)
         self._sections = {levels.section: levels for levels in every}

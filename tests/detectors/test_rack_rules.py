@@ -290,6 +290,32 @@ class TestHeatBalance:
         assert [(f.state, f.cause) for f in said] == [("open", "coolant_flow")]
 
 
+def test_a_full_racks_state_fits_into_one_value() -> None:
+    """18 trays of two controllers with 250 sensors and 12 fans each, eight shelves of six supplies: below 512 KiB."""
+    rack = RackDetector("c", "r1")
+    sensors = {f"r03-t{i:02}/HGX_Chassis_{i}/HGX_GPU_0_TEMP_{j}": [40.0, 0.0] for i in range(36) for j in range(250)}
+    fans = {f"r03-t{i:02}/Chassis_{i}/Fans/Fan_{j}": [40.0, 8000.0] for i in range(36) for j in range(12)}
+    shelves = {f"shelf-{i}:PowerShelf_0/PowerSupplies/PS{j}": [5000.0] for i in range(8) for j in range(6)}
+    feed(rack, frames(range(5)))
+    feed(rack, [only(5, "sensor", ["temperature_c", "alarm_code"], sensors)])
+    feed(rack, [only(6, "fan", ["speed_pct", "speed_rpm"], fans)])
+    feed(rack, [only(7, "shelf", ["output_w"], shelves)])
+    assert len(rack.learning()) < 256 * 1024
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_jumps_opens_nothing_and_faults_are_found_after_it(hours: int) -> None:
+    rack = warm()
+    jump = 3600 * hours
+
+    def jumped(of: list[RackFrame]) -> list[RackFrame]:
+        return [msgspec.structs.replace(frame, ts_ms=frame.ts_ms + 1000 * jump) for frame in of]
+
+    assert feed(rack, jumped(frames(range(150, 200)))) == []
+    said = feed(rack, jumped(frames(range(200, 240), pump_pct=0.0)))
+    assert [(f.state, f.cause) for f in said] == [("open", "pump_fan")]
+
+
 def test_one_racks_fault_is_one_incident_with_all_that_it_does() -> None:
     """A pump stops: the flow falls, a tray's margin goes, its GPU throttles, the controller of another tray is down."""
     book, rack = IncidentBook("c"), warm()
