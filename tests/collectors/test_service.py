@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from fake_bmc import PASSWORD, FakeBmc
 from fake_clock import FakeClock
 from fake_sender import FakeSender
 
@@ -22,11 +23,13 @@ from runtime.health import Counters
 from runtime.settings import from_environment
 from schemas.codec import decode
 from schemas.event import Event
-from schemas.frame import NodeFrame
+from schemas.frame import NodeFrame, RackFrame
 from schemas.health import Health
 from schemas.inventory import Inventory
+from schemas.matrix import Matrix
 from schemas.record import NodeRecord, Record
 from schemas.step import StepFrame
+from simulator.controllers import tray_tree
 
 SUPPORT = Path(__file__).parents[1] / "support"
 R = TypeVar("R", bound=Record)
@@ -114,6 +117,24 @@ def test_a_node_sends_all_that_it_has(tmp_path: Path) -> None:
     assert len(health) >= 2
     assert health[-1].gauges["collector_gpu_success"] == 1.0
     assert agent.sender.closed
+
+
+def test_an_agent_with_the_rack_role_polls_its_list_and_leaves_no_session_behind(tmp_path: Path) -> None:
+    tree = tray_tree(Matrix.of(["t1/Manifold"], ["leak_detected"], [[1.0]]), "t1")
+    with FakeBmc(tree) as bmc:
+        (tmp_path / "password").write_text(PASSWORD + "\n")
+        (tmp_path / "bmc.toml").write_text(
+            f'user = "monitor"\npassword_file = "{tmp_path}/password"\ninsecure = true\n'
+            f'[[bmc]]\nname = "t1-bmc"\nurl = "{bmc.url}"\nnode = "t1"\n'
+        )
+        more = {"interval_s": 0.25, "rack": "r7", "bmc_targets": str(tmp_path / "bmc.toml"), "bmc_interval_s": 1.0}
+        with Agent(tmp_path, FakeSender(), **more) as agent:
+            agent.until(lambda: any("leak" in frame.sections for frame in agent.records(RackFrame)))
+            assert len(bmc.sessions) == 1
+        assert bmc.sessions == []
+    frame = next(frame for frame in agent.records(RackFrame) if "leak" in frame.sections)
+    assert (frame.rack, frame.node) == ("r7", "node-7")
+    assert frame.sections["leak"].column("leak_detected").tolist() == [1.0]
 
 
 def test_a_broker_that_is_down_while_the_agent_dies_costs_nothing(tmp_path: Path) -> None:
