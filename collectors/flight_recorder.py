@@ -53,9 +53,13 @@ def parse(data: bytes, name: str = "", written_ms: int = 0) -> Dump:
     status = _status(top.get("pg_status"))
     keys = _keys(rows, config, status)
     groups = {}
+    numbers: dict[str, list[tuple[int, bool]]] = {}
+    for row in rows:
+        if not _is_p2p(row):
+            numbers.setdefault(_id(row), []).append((_seq(row), _done(row)))
     for id_, (key, label, ranks) in keys.items():
         enqueued, started, completed = status.get(id_, (None, None, None))
-        seqs = [(_seq(row), _done(row)) for row in rows if _id(row) == id_ and not _is_p2p(row)]
+        seqs = numbers.get(id_, [])
         if enqueued is None and seqs:
             enqueued = max(seq for seq, _ in seqs)
             completed = max((seq for seq, done in seqs if done), default=min(seq for seq, _ in seqs) - 1)

@@ -72,6 +72,9 @@ class _Machine:
             elif code == 0x71 and at + 1 < size and data[at + 1] == len(memo):  # BINPUT
                 memo.append(self.stack[-1])
                 self.at = at + 2
+            elif code == 0x72 and int.from_bytes(data[at + 1 : at + 5], "little") == len(memo) and at + 5 < size:
+                memo.append(self.stack[-1])  # LONG_BINPUT
+                self.at = at + 5
             elif code == 0x58:  # BINUNICODE
                 end = at + 5 + int.from_bytes(data[at + 1 : at + 5], "little")
                 if end > size:
