@@ -22,7 +22,7 @@ TOGETHER = EQUAL_OUTPUT | {
 
 
 class Mismatch(NamedTuple):
-    """`ranks` called something else than most of their group; empty where there is no majority."""
+    """`ranks` called something else than most of their group; of two ranks both; empty where there is no majority."""
 
     ranks: tuple[int, ...]
     label: str
@@ -56,6 +56,8 @@ def mismatch(dumps: Mapping[int, Dump]) -> Mismatch | None:
     (most, count), *_ = values.most_common()
     known = [rank for rank, value in said.items() if value]
     odd = tuple(sorted(rank for rank in known if said[rank] != most)) if count > len(known) / 2 else ()
+    if len(known) == 2:
+        odd = tuple(sorted(known))
     parts = [
         f"{_ranks([r for r in known if said[r] == value])} {how} {value}" for value, _ in values.most_common()
     ]  # fmt: skip

@@ -211,6 +211,10 @@ def test_half_against_half_names_the_group() -> None:
     ]
     (hang,) = judge(dumps)
     assert (hang.cause, hang.ranks, hang.group) == ("collective_mismatch", (), WORLD)
+    pair = [
+        dump(r, [state(WORLD, (0, 1), 8, 7)], [op(WORLD, 8, name="broadcast" if r else "all_reduce")]) for r in (0, 1)
+    ]
+    assert judge(pair)[0].ranks == (0, 1)
 
 
 @given(st.dictionaries(st.integers(0, 12), st.sets(st.integers(0, 12)), max_size=12))
