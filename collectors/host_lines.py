@@ -24,6 +24,15 @@ class Pattern(NamedTuple):
 
 
 PATTERNS: tuple[Pattern, ...] = (
+    # The kernel's own limit, or the log daemon's: more happened than the log shows.
+    Pattern(
+        "log_suppressed", "info", "unknown", "IGNORE",
+        re.compile(r"(?P<function>\w+): (?P<count>\d+) (?:callbacks|messages|output lines) suppressed"),
+    ),
+    Pattern(
+        "log_suppressed", "info", "unknown", "IGNORE",
+        re.compile(r"(?:Suppressed|Missed|/dev/kmsg buffer overrun, some) (?:(?P<count>\d+) (?:kernel )?)?messages"),
+    ),
     Pattern(
         "segfault", "warning", "process_gone", "CHECK_APP/CUDA",
         re.compile(

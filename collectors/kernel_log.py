@@ -15,7 +15,7 @@ _PARSERS = (xid.parse, sxid.parse, gpu_lines.parse, pcie_lines.parse, nic_lines.
 
 INTERESTING = re.compile(
     r"NVRM|nvswitch|NVSwitch|PCIe|AER|DPC|pciehp|mlx5|WATCHDOG|Port module|ink |process|segfault|peermem|blocked"
-    r"|lockup|mce:|EDAC|cqe|dev |nvme|nfs:|throttled|ACCESS_REG|Will cause a leak"
+    r"|lockup|mce:|EDAC|cqe|dev |nvme|nfs:|throttled|uppressed|Missed|overrun|ACCESS_REG|Will cause a leak"
 )
 """One quick look: lines without any of these words tell no event."""
 

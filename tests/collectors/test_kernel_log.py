@@ -113,6 +113,8 @@ def brief(line: str) -> tuple[str, str, int | None, str] | None:
         ("INFO: task python:4242 blocked for more than 120 seconds.", ("hung_task", "warning", None, "")),
         ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:4242]", ("soft_lockup", "warning", None, "")),
         ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", ("memory_error", "critical", None, "")),
+        ("net_ratelimit: 15 callbacks suppressed", ("log_suppressed", "info", None, "")),
+        ("systemd-journald[412]: Missed 128 kernel messages", ("log_suppressed", "info", None, "")),
         ("blk_update_request: I/O error, dev nvme0n1, sector 8", ("io_error", "warning", None, "")),
         (
             "python[7]: segfault at 7f79 ip 7c69 sp 12fd error 4 in libnccl.so.2[7f7c+d3]",
