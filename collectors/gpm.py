@@ -27,6 +27,7 @@ class GpmReader:
         self._supported = bool(library.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
         self._samples: list[Any] = []
         self._primed = False
+        self._ask: Any = None
 
     def read(self) -> dict[str, Value]:
         """Averages since the previous call, as ratios, or why there are none."""
@@ -43,12 +44,8 @@ class GpmReader:
         self._samples, self._primed = [now, before], True
         if not primed:
             return dict.fromkeys(GPM_METRICS, "first_reading")
-        ask = self._library.c_nvmlGpmMetricsGet_t()
-        ask.version = nvml.GPM_METRICS_GET_VERSION
+        ask = self._ask = self._ask or self._prepared()
         ask.sample1, ask.sample2 = before, now
-        ask.numMetrics = len(GPM_METRICS)
-        for i, metric in enumerate(GPM_METRICS.values()):
-            ask.metrics[i].metricId = metric
         self._library.nvmlGpmMetricsGet(ask)
         return {
             name: _ratio(ask.metrics[i].value)
@@ -56,6 +53,15 @@ class GpmReader:
             else reason_of(ask.metrics[i].nvmlReturn)
             for i, name in enumerate(GPM_METRICS)
         }
+
+    def _prepared(self) -> Any:
+        """The question, made once: it is 16 KiB large."""
+        ask = self._library.c_nvmlGpmMetricsGet_t()
+        ask.version = nvml.GPM_METRICS_GET_VERSION
+        ask.numMetrics = len(GPM_METRICS)
+        for i, metric in enumerate(GPM_METRICS.values()):
+            ask.metrics[i].metricId = metric
+        return ask
 
     def close(self) -> None:
         """Give the samples back; harmless twice."""

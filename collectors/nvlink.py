@@ -146,7 +146,11 @@ def _rates(now: Sequence[Count], before: Sequence[Count], seconds: float) -> lis
     """Growth per second, link by link; one link's reset is that link's."""
     if not before or seconds <= 0:
         return ["first_reading"] * len(now)
-    return [_rate(count, then, seconds) for count, then in zip(now, before, strict=True)]
+    try:
+        growth = [count - then for count, then in zip(now, before, strict=True)]  # type: ignore[operator]
+    except TypeError:  # a reason among them
+        return [_rate(count, then, seconds) for count, then in zip(now, before, strict=True)]
+    return [grown / seconds if grown >= 0 else "counter_fell" for grown in growth]
 
 
 def _rate(count: Count, then: Count, seconds: float) -> Value:
@@ -164,9 +168,13 @@ def _column(
         return [_ratio(part, whole) for part, whole in zip(rates[field], rates[metric.over], strict=True)]
     if metric.rate:
         scale = 1024.0 if field in KIB_FIELDS else metric.scale
+        if scale == 1.0:
+            return rates[field]
         return [rate if isinstance(rate, str) else rate * scale for rate in rates[field]]
     if metric.decode is not None:
         return [count if isinstance(count, str) else metric.decode(count) for count in told[field]]
+    if metric.scale == 1.0:
+        return list(told[field])
     return [count if isinstance(count, str) else count * metric.scale for count in told[field]]
 
 
