@@ -25,6 +25,9 @@ def judge(dumps: Sequence[Dump]) -> list[Hang]:
 
     One dump a rank. With a single rank's dump nothing can be said of the others, so nothing is.
     """
+    if any(0 < dump.written_ms < dump.newest_ms for dump in dumps):
+        # The files' times are not those of the dumps: an archive set them.
+        dumps = [msgspec.structs.replace(dump, written_ms=0) for dump in dumps]
     by_rank = _aligned({dump.rank: dump for dump in dumps if dump.rank is not None})
     if len(by_rank) < 2:
         return []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from detectors.flight import judge
 from detectors.flight_dump import Dump, Group, Op
@@ -68,6 +69,16 @@ def test_a_dump_that_was_written_before_the_operation_began_is_no_witness() -> N
     assert "not_entered" not in {hang.cause for hang in judge(dumps)}
     dumps[2] = dump(2, [state(WORLD, range(4), 7, 7)], [], written_ms=1_601_000)
     assert [hang.ranks for hang in judge(dumps)] == [(2,)]
+
+
+def test_times_of_files_that_an_archive_set_are_not_believed() -> None:
+    """Rank 2 never entered and so has nothing in its dump; all files say 1980."""
+    dumps = [
+        Dump(d.rank, d.groups, d.ops, 315_532_800_000, 0 if d.rank == 2 else 1_700_000_000_000)
+        for d in world_of(4, (2,))
+    ]
+    late = [replace(d, ops=tuple(replace(o, created_ms=1_700_000_000_000) for o in d.ops)) for d in dumps]
+    assert [hang.ranks for hang in judge(late)] == [(2,)]
 
 
 def test_what_began_a_moment_before_the_dumps_is_in_flight() -> None:
