@@ -4,7 +4,7 @@ The innermost room: pure values, imported by every other room and importing none
 everything that may appear on a topic; `docs/wire.md` is generated from it.
 """
 
-from schemas.alert import AlertState, Control, Model
+from schemas.alert import AlertState, Control, Model, Silence
 from schemas.collective import CollectiveFrame
 from schemas.event import Event
 from schemas.features import Baselines, Features
@@ -30,6 +30,7 @@ RECORDS: tuple[type[Record], ...] = (
     Model,
     Control,
     AlertState,
+    Silence,
     Health,
     DeadLetter,
 )
@@ -51,5 +52,6 @@ __all__ = [
     "NodeFrame",
     "RackFrame",
     "Record",
+    "Silence",
     "StepFrame",
 ]

@@ -1,8 +1,9 @@
-"""Compacted records that processes steer by: forest models, agent control, the alerter's outbox."""
+"""Compacted records that processes steer by: forest models, agent control, the alerter's outbox, silences."""
 
 from typing import Literal
 
-from schemas.record import Name, Natural, Record
+from schemas.causes import Cause
+from schemas.record import Name, Natural, Record, TimeMs
 
 
 class Model(Record, frozen=True, kw_only=True, tag="model"):
@@ -44,10 +45,13 @@ class Control(Record, frozen=True, kw_only=True, tag="control"):
 class AlertState(Record, frozen=True, kw_only=True, tag="alert_state"):
     """Where one incident stands at one receiver: the intent before each request, the outcome after it.
 
-    `body` is the request without its secrets, so that a repeat after a death is byte for byte the same.
-    `attempts` counts the requests made; 0 means none was, so the body may still be replaced. `fingerprint` is what
-    the receiver was last told that matters. `attempted_resolve` is sticky: once set, no trigger is ever sent again
-    for this incident.
+    `body` is the request without its secrets, so that a repeat after a death is byte for byte the same; it is empty
+    before the first try and after the outcome. `attempts` counts the requests made; 0 means none was, so what will be
+    sent may still change. `fingerprint` is what the receiver was last told that matters. `attempted_resolve` is
+    sticky: once set, no trigger is ever sent again for this incident. `latest` is the newest news of the incident (an
+    encoded Incident), told already or not; it is dropped when the incident is over. `route` is where it was opened (a
+    team and a hash of its key), `handle` what the receiver calls it, `about` what a returning fault has in common with
+    its last time, `held` why nothing is sent at present.
     """
 
     topic = "alert-state"
@@ -62,6 +66,11 @@ class AlertState(Record, frozen=True, kw_only=True, tag="alert_state"):
     attempts: Natural = 0
     response: str = ""
     attempted_resolve: bool = False
+    latest: bytes = b""
+    route: str = ""
+    handle: str = ""
+    about: str = ""
+    held: str = ""
 
     @property
     def key(self) -> str:
@@ -70,3 +79,32 @@ class AlertState(Record, frozen=True, kw_only=True, tag="alert_state"):
     @property
     def identity(self) -> tuple[str | int, ...]:
         return (self.cluster, self.receiver, self.incident, self.revision, self.action, self.status)
+
+
+class Silence(Record, frozen=True, kw_only=True, tag="silence"):
+    """Somebody wants no pages about something for a while: a maintenance window, or a fault that is known.
+
+    What is given of `rack`, `node`, `job` and `cause` must all hold; a `*` at the end stands for any rest. Nothing
+    given means everything in the cluster. `ended` is an early end.
+    """
+
+    topic = "alert-state"
+
+    id: Name
+    author: Name
+    reason: Name
+    from_ms: TimeMs
+    until_ms: TimeMs
+    rack: str = ""
+    node: str = ""
+    job: str = ""
+    cause: Cause | None = None
+    ended: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"silence/{self.id}"
+
+    @property
+    def identity(self) -> tuple[str | int, ...]:
+        return (self.cluster, self.id, self.ended)

@@ -1,6 +1,6 @@
 """One small, complete record of every class: for the wire page, golden files and tests of other rooms."""
 
-from schemas.alert import AlertState, Control, Model
+from schemas.alert import AlertState, Control, Model, Silence
 from schemas.collective import Block, CollectiveFrame, Communicator, Operation, Progress
 from schemas.event import Event
 from schemas.features import Baselines, Features, GpuFeatures
@@ -180,6 +180,17 @@ EXAMPLES: tuple[Record, ...] = (
         action="trigger",
         status="intent",
         body=b"{}",
+    ),
+    Silence(
+        cluster="eos",
+        ts_ms=_T0,
+        id="s-00000000000000c3",
+        author="mira",
+        reason="pump replaced",
+        from_ms=_T0,
+        until_ms=_T0 + 7_200_000,
+        rack="r01",
+        cause="coolant_flow",
     ),
     Health(
         cluster="eos",

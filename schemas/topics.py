@@ -36,7 +36,7 @@ TOPICS = {
         Topic("incidents", "cluster", 30 * DAY_MS, "incidents, revision by revision"),
         Topic("models", "model name", None, "forest models"),
         Topic("control", "node", None, "what agents should do"),
-        Topic("alert-state", "receiver and incident", None, "the alerter's outbox"),
+        Topic("alert-state", "receiver and incident, or silence", None, "the alerter's outbox, and silences"),
         Topic("health", "process and instance", 3 * DAY_MS, "self-counters of every process"),
         Topic("dead-letters", "origin topic and partition", 30 * DAY_MS, "what could not be used, and why"),
     )

@@ -26,10 +26,12 @@ _UNITS = {
 }
 
 _NOTES = {
+    "about": "what a returning fault has in common with its last time",
     "action": "what to do next",
     "allocator_stall_us": "stalls of the GPU memory allocator in the step; NaN where not reported",
     "attempted_resolve": "whether a resolve was ever sent: no trigger follows it",
     "attempts": "requests sent so far",
+    "author": "who asked for it",
     "block": "number of the block: sequence numbers from block * 2^k",
     "bmc": "management controller",
     "body": "the request, byte for byte",
@@ -74,6 +76,7 @@ _NOTES = {
     "device": "network device",
     "driver": "version of the GPU driver",
     "end_at": "when the step ended; 1970 where not reported",
+    "ended": "whether somebody ended it early",
     "evidence.baseline": "evidence: what was ordinary; NaN where it does not apply",
     "evidence.metric": "evidence: the metric",
     "evidence.peers": "evidence: what the peers have; NaN where it does not apply",
@@ -84,10 +87,13 @@ _NOTES = {
     "fan": "fan of a chassis",
     "findings": "ids of the verdicts that the incident joins",
     "flops": "floating-point operations of the step; NaN where not reported",
+    "from_at": "from when",
     "function": "the collective: AllReduce, AllGather, ...",
     "gauges": "lag and age of the last event in seconds, and the like, as of now",
     "gpu": "UUID of the GPU",
     "group": "group or stage, where the scope is one",
+    "handle": "what the receiver calls it",
+    "held": "why nothing is sent at present; empty where something may be",
     "id": "id of the episode; the same however often it is computed again",
     "incident": "id of the incident",
     "instance": "which of several such processes",
@@ -100,6 +106,7 @@ _NOTES = {
     "link": "the link",
     "loop": "cooling loop",
     "max_us": "longest of the row in microseconds",
+    "members": "other nodes that it is about, with their GPUs",
     "metric": "name of the metric",
     "min_us": "shortest of the row in microseconds",
     "missing": "readings that are NaN, counted by reason",
@@ -135,6 +142,7 @@ _NOTES = {
     "resolved_at": "when it was over; NULL while it is not",
     "response": "what the receiver answered",
     "revision": "rises with every change",
+    "route": "where it was opened: the team, and a hash of the key",
     "run_id": "number of the process's start; rises for ever",
     "runner_up": "the next likely cause; empty where there is none",
     "sample_level": "operations are kept where their hash has this many leading zero bits",
@@ -166,6 +174,7 @@ _NOTES = {
     "tray": "tray in the rack; NULL where unknown",
     "ts": "the tick, UTC",
     "unit": "coolant distribution unit",
+    "until_at": "until when",
     "vbios": "version of the GPU's firmware",
     "victims": "ranks that wait for the culprit",
     "wait_us": "time waiting for peers; NaN where not reported",
@@ -183,6 +192,8 @@ _OF_TABLE = {
     ("findings", "state"): "open, change, close, or a heartbeat between",
     ("incidents", "id"): "id of the incident; never changes while it lives",
     ("leak_samples", "detector"): "leak detector",
+    ("silences", "id"): "id of the silence",
+    ("silences", "reason"): "why nobody is paged",
 }
 
 TABLE_NOTES = {
@@ -215,6 +226,7 @@ TABLE_NOTES = {
     "rack_frames": "one message of a rack: what was missing in it, and why",
     "sensor_samples": "one sensor of a management controller, one poll",
     "shelf_samples": "one power shelf, one tick",
+    "silences": "when nobody is paged, about what, and why",
     "steps": "one training step of one rank",
     "tray_samples": "one tray's cooling, one tick",
 }

@@ -23,6 +23,7 @@ from schemas import (
     NodeFrame,
     RackFrame,
     Record,
+    Silence,
     StepFrame,
 )
 from schemas.record import Natural, NodeRecord
@@ -105,7 +106,8 @@ _WRITTEN = (
     _table("gpu_baselines", Baselines, Centres(), 3 * SAMPLES, "node gpu metric ts"),
     _table("findings", Finding, One(), RARE, "id revision"),
     _table("incidents", Incident, One(), RARE, "id revision"),
-    _table("alert_log", AlertState, One(), RARE, "receiver incident revision action status"),
+    _table("alert_log", AlertState, One(without=["latest"]), RARE, "receiver incident revision action status"),
+    _table("silences", Silence, One(), RARE, "id ended"),
     # what processes are told, and say of themselves
     _table("models", Model, One(), 0, "name"),
     _table("control", Control, One(), 0, "node"),

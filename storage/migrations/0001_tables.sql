@@ -822,6 +822,7 @@ CREATE TABLE IF NOT EXISTS incidents
     `action` String CODEC(ZSTD(1)) COMMENT 'what to do next',
     `sql` String CODEC(ZSTD(1)) COMMENT 'the SQL that shows the evidence',
     `findings` Array(String) CODEC(ZSTD(1)) COMMENT 'ids of the verdicts that the incident joins',
+    `members` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'other nodes that it is about, with their GPUs',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )
 ENGINE = ReplacingMergeTree(ts)
@@ -845,6 +846,10 @@ CREATE TABLE IF NOT EXISTS alert_log
     `attempts` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'requests sent so far',
     `response` String CODEC(ZSTD(1)) COMMENT 'what the receiver answered',
     `attempted_resolve` Bool CODEC(ZSTD(1)) COMMENT 'whether a resolve was ever sent: no trigger follows it',
+    `route` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'where it was opened: the team, and a hash of the key',
+    `handle` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what the receiver calls it',
+    `about` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what a returning fault has in common with its last time',
+    `held` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'why nothing is sent at present; empty where something may be',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )
 ENGINE = ReplacingMergeTree(ts)
@@ -853,6 +858,29 @@ ORDER BY (cluster, receiver, incident, revision, action, status)
 TTL toDateTime(stored_at) + INTERVAL 400 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'where an incident stands at a receiver';
+
+CREATE TABLE IF NOT EXISTS silences
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `id` String CODEC(ZSTD(1)) COMMENT 'id of the silence',
+    `author` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'who asked for it',
+    `reason` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'why nobody is paged',
+    `from_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'from when',
+    `until_at` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'until when',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `job` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'key of the job; empty where there is none',
+    `cause` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cause, one spelling everywhere; unknown below the margin',
+    `ended` Bool CODEC(ZSTD(1)) COMMENT 'whether somebody ended it early',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, id, ended)
+TTL toDateTime(stored_at) + INTERVAL 400 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'when nobody is paged, about what, and why';
 
 CREATE TABLE IF NOT EXISTS models
 (
