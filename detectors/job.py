@@ -158,7 +158,7 @@ class JobDetector:
                 nodes.setdefault(node, Blame("node", (), node=node))
         covered = {rank for rank, node in self.view.node_of.items() if node in nodes}
         claims = [
-            self._claims.straggler(rank, rank in steady, late.get(rank))
+            self._claims.straggler(rank, rank in steady or rank in stalling, late.get(rank))
             for rank in sorted((steady | set(late)) - covered - heavy)
         ]
         claims += [

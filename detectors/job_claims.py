@@ -70,7 +70,7 @@ class Claims:
 
     def straggler(self, rank: int, by_steps: bool, late: LateRank | None) -> Claim:
         culprit = self._steps.culprit(rank) if by_steps else None
-        onsets = [c.onset_ms for c in (culprit, late) if c is not None]
+        onsets = [c.onset_ms for c in (culprit, late) if c is not None and c.onset_ms] or [0]
 
         def say(subject: Subject, step: int | None) -> Verdict:
             witness = self._view.witness(rank)._replace(

@@ -1,6 +1,6 @@
 """Isolated stalls: a rank that is usually in time and now and then holds everybody up (its median shows nothing).
 
-Counts, not means: among the last 100 steps, how often was this rank the last by more than 5 % of a step? If stalls
+Counts, not means: among the last 200 steps, how often was this rank the last by more than 5 % of a step? If stalls
 come by chance at the rate of the job's own past, the number in a window is Poisson; a rank whose number has a
 probability under e^-11.5 (the threshold of the steady test, `detectors.suspicion`) stalls by itself. A job whose past
 is full of stalls (a noisy host) has a high rate, and nobody stands out. The tail bound is Chernoff's,
@@ -20,8 +20,8 @@ from detectors.suspicion import THRESHOLD
 STALL = 0.05
 """A stall costs at least 5 % of a step: above what any steady rank shows in single steps by chance (`steps.EFFECT`)."""
 
-OF_STEPS = 100
-"""Steps over which stalls are counted: the notes on this data advise 50 to 100 for a tail."""
+OF_STEPS = 200
+"""Steps over which stalls are counted: one in twenty makes ten of them, of which chance does not hide half."""
 
 READY = 90
 """Steps of the job's own past first, as for its baselines."""
