@@ -11,8 +11,7 @@ rise so slow that the recent past follows it, and for workers slow from their fi
 import math
 from collections import deque
 from collections.abc import Mapping
-
-import numpy as np
+from statistics import median
 
 from detectors.cause import Witness, judge
 from detectors.episode import Episodes, Rule, Verdict
@@ -71,13 +70,15 @@ class _Worker:
 
     def rise(self, level: float) -> float:
         """Over its own past; NaN before that is known."""
-        return level - float(np.median(self.levels)) if len(self.levels) >= READY else math.nan
+        return level - median(self.levels) if len(self.levels) >= READY else math.nan
 
     def late(self, rise: float, apart: float) -> bool:
         """Whether it rose by itself, beyond what it does anyway."""
-        past = np.array(self.apart)
-        noise = MAD_TO_SIGMA * float(np.median(np.abs(past - np.median(past)))) if len(past) else 0.0
-        return apart > max(math.log1p(RISE), Z * noise) and rise > math.log1p(RISE) / 2
+        if apart <= math.log1p(RISE) or rise <= math.log1p(RISE) / 2:
+            return False
+        middle = median(self.apart) if self.apart else 0.0
+        noise = MAD_TO_SIGMA * median([abs(past - middle) for past in self.apart]) if self.apart else 0.0
+        return apart > Z * noise
 
     def learn(self, level: float, apart: float) -> None:
         self.levels.append(level)
@@ -159,7 +160,7 @@ class BatchTimeDetector:
         detected = self._detected("job", active, mark)
 
         def say() -> Verdict:
-            times = math.exp(float(np.median(list(known.values()))))
+            times = math.exp(median(known.values()))
             text = f"{up} of {len(known)} workers take longer than in their own past, {times:.2f} times in the middle"
             return Verdict(
                 confidence=0.6,

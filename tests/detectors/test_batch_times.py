@@ -80,7 +80,7 @@ def test_one_worker_alone_is_never_a_straggler() -> None:
     assert opened(lambda n, w: 1.5 if n >= ONSET else 1.0, workers=1) == []
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10_000), st.floats(1e-6, 1e9))
 def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
     found = opened(lambda n, w: 1.5 if n >= ONSET and w == 3 else 1.0, seed=seed, unit=unit)

@@ -148,7 +148,7 @@ def test_orders_that_contradict_each_other_have_no_time() -> None:
     assert np.isnan(pipeline_time(durations, order))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10_000), st.permutations(range(4)), st.floats(1e-6, 1e6))
 def test_neither_names_nor_units_matter(seed: int, names: list[int], unit: float) -> None:
     plain = opened(pipeline_steps(slow((1, 2), by=1.5), seed=seed, steps=6))
