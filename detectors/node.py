@@ -46,7 +46,7 @@ VANISHED = Rule("vanished", "hardware", Persistence(k=3, n=3, clear=10))
 """Three ticks without any reading of a GPU that used to give some: the disappearance of the series is the signal."""
 
 INSTANCE = "MIG-"
-"""How the UUID of a MIG instance begins."""
+"""How the UUID of a MIG instance begins; a dcgm-exporter names it by its GPU: "UUID/gi7"."""
 
 _PUBLISHED_AT = np.array([COMPARED_AT[name] for name in PUBLISHED])
 _AS_READ_AT = np.array([RAW_AT[name] for name in AS_READ])
@@ -205,7 +205,8 @@ class NodeDetector:
         verdict = _vanished_verdict("the node", "sensor_fault", 0.6)
         said = self._episodes.observe(VANISHED, node, all_gone, frame.ts_ms, lambda: verdict)
         for uuid, is_known, is_here in zip(tick.uuids, known, here, strict=True):
-            parted = uuid.startswith(INSTANCE)  # MIG instances are taken away by hand, and their GPU is still watched
+            # MIG instances are taken away by hand, and their GPU is still watched.
+            parted = uuid.startswith(INSTANCE) or "/" in uuid
             active = None if all_gone or parted or self._events.lost(uuid) else is_known and not is_here
             said += self._episodes.observe(
                 VANISHED,

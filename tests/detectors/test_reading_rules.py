@@ -108,7 +108,7 @@ def test_mig_instances_that_are_taken_away_are_no_lost_gpus() -> None:
         return msgspec.structs.replace(frame, gpus=gpus, sections={"gpu": Matrix.of(rows, gpu.columns, values)})
 
     detector = NodeDetector("c", "n1", model())
-    feed(detector, [parted(frame, ["MIG-1", "MIG-2"]) for frame in node_frames(range(120))])
+    feed(detector, [parted(frame, ["MIG-1", "GPU-0/gi7"]) for frame in node_frames(range(120))])
     said = feed(detector, [parted(frame, ["MIG-3"]) for frame in node_frames(range(120, 160))])
     assert [f for f in said if f.detector == "vanished"] == []
 
