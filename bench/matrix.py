@@ -98,6 +98,8 @@ def here(incident: Incident, truth: Truth) -> bool:
         return any(c.node == truth.node and c.scope in ("node", "rack") for c in incident.culprits) or (
             bool(incident.culprits) and all(c.node == truth.node for c in incident.culprits)
         )
+    if scope == "link" and any(f"{c.node}/{c.link}" == truth.link for c in incident.culprits):
+        return True
     return any(c.gpu == truth.gpu or (c.rank is not None and c.rank == truth.rank) for c in incident.culprits)
 
 

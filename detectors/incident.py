@@ -11,7 +11,7 @@ import msgspec
 
 from detectors.event_rules import ACTION, asked, meaning
 from detectors.incident_sql import sql
-from detectors.incident_words import action, cause_of, culprits, evidence, leading, severity, summary
+from detectors.incident_words import action, cause_of, culprits, evidence, leading, scope, severity, summary
 from detectors.relation import Places, related, same_subject
 from detectors.state import unpack
 from schemas.event import Event
@@ -79,6 +79,7 @@ class IncidentBook:
             if record.rack:
                 self._book.places.racks[record.node] = record.rack
             self._book.places.jobs |= {m.gpu: m.job for m in record.memberships if m.gpu}
+            self._book.places.on[record.node] = tuple(sorted({m.job for m in record.memberships}))
             return []
         if isinstance(record, Event):
             return self._note(record)
@@ -227,7 +228,7 @@ class IncidentBook:
             change="resolve" if held.state == "resolved" else change,
             state=held.state,
             kind=lead.kind,
-            scope=lead.subject.scope,
+            scope=scope(lead, who),
             cause=cause,
             confidence=confidence,
             runner_up=runner_up if runner_up != cause else None,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from detectors.event_rules import ACTION
-from schemas.causes import CAUSES, Cause, Kind
+from schemas.causes import CAUSES, Cause, Kind, Scope
 from schemas.event import Severity
 from schemas.finding import Evidence, Finding, Subject
 
@@ -86,12 +86,21 @@ def culprits(lead: Finding, findings: Sequence[Finding]) -> tuple[Subject, ...]:
         vague = f.cause == "unknown" != lead.cause and lead.kind == "hardware"
         if same and within and not vague and f.subject.scope not in ("job", "stage") and f.subject not in subjects:
             subjects.append(f.subject)
+    if lead.subject.scope in ("group", "job") and (lead.kind == "slow_link" or lead.cause == "transport_stalled"):
+        # Slow transfers name a group; an ill port among its nodes names the link.
+        ports = [f.subject for f in findings if f.kind == "hardware" and f.subject.scope == "link"]
+        subjects = list(dict.fromkeys(ports)) or subjects
     full = {(s.job, s.rank) for s in subjects if s.scope == "rank" and (s.node or s.gpu)}
     subjects = [s for s in subjects if s.scope != "rank" or s.node or s.gpu or (s.job, s.rank) not in full]
     nodes = {s.node for s in subjects if s.scope == "node"}
     if lead.subject.scope == "rack":
         subjects = [lead.subject]
     return tuple(s for s in subjects if s.scope in ("node", "rack") or s.node not in nodes)
+
+
+def scope(lead: Finding, who: Sequence[Subject]) -> Scope:
+    """The leading verdict's, or that of a link that explains it."""
+    return "link" if who and all(s.scope == "link" for s in who) else lead.subject.scope
 
 
 def severity(lead: Finding, confirmed: bool) -> Severity:

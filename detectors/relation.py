@@ -20,10 +20,11 @@ ONE_FABRIC_MS = 10_000
 
 
 class Places(msgspec.Struct):
-    """What inventory says: the rack of a node, the job of a GPU."""
+    """What inventory says: the rack of a node, the job of a GPU, the jobs on a node."""
 
     racks: dict[str, str] = {}
     jobs: dict[str, str] = {}
+    on: dict[str, tuple[str, ...]] = {}
 
 
 def related(a: Finding, b: Finding, places: Places) -> bool:
@@ -74,6 +75,9 @@ def _explains(a: Finding, b: Finding, places: Places) -> bool:
     if a.kind in ("hang", "straggler", "slow_link") and b.kind == "degradation" and b.cause == "unknown":
         # A GPU whose job stands still or waits looks unlike itself; nothing says that it is at fault.
         return bool(a.subject.job) and places.jobs.get(b.subject.gpu) == a.subject.job
+    if a.kind == "hardware" and a.subject.scope == "link" and (b.kind == "slow_link" or b.cause == "transport_stalled"):
+        # A port that is ill, and transfers of a job on its node that are slow or stand still.
+        return b.subject.job in places.on.get(a.subject.node, ())
     if a.kind == "cooling" and a.subject.rack and b.cause in HEAT:
         return a.subject.rack in (b.subject.rack, rack(b.subject.node, places.racks))
     return False

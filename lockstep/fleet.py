@@ -6,6 +6,7 @@ from typing import cast
 from collectors.agent import AgentCore, Identity
 from collectors.base import UNSTAMPED, Collector, Reading
 from collectors.collectives import Claim, CollectiveReducer, CollectivesCollector
+from collectors.fabric import FabricCollector
 from collectors.gpu import GpuCollector
 from collectors.host import HostCollector
 from collectors.inspector import Process
@@ -93,6 +94,7 @@ def _core(fleet: SimulatedFleet, node: int, cluster: str, run_id: int, folder: P
         gpus,
         JobsCollector(gpus, processes),
         HostCollector(proc, sources.name, clock),
+        FabricCollector(cast(Path, sources.sys), clock),
         KernelLogCollector(sources.kernel, sources.boot_id, clock, folder),
         CollectivesCollector(sources.inspector, CollectiveReducer(identify)),
         StepsCollector(sources.steps),

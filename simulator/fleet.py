@@ -20,6 +20,7 @@ from simulator.kmsg import KernelLog
 from simulator.lines import Lines
 from simulator.nvml import Board, FakeNvml
 from simulator.physics import Physics
+from simulator.ports import Ports, Sys
 from simulator.settings import FleetSettings
 from simulator.steps import StepWriter
 from simulator.target import Site, Truth, resolve
@@ -47,6 +48,7 @@ class NodeSources:
     boot_id: str
     nvml: FakeNvml
     proc: Proc
+    sys: Sys
     inspector: Lines
     steps: Lines
     kernel: Lines
@@ -61,13 +63,14 @@ class SimulatedFleet:
         self.start_ms = (settings.start_ms if start_ms is None else start_ms) // TICK_MS * TICK_MS
         self._ticks = 0
         self._put_in, self.truth = _put_in(settings, topology, self.start_ms)
-        job_rng, physics_rng, host_rng, cooling_rng, self._noise = (
-            np.random.default_rng([settings.seed, stream]) for stream in range(2, 7)
+        job_rng, physics_rng, host_rng, cooling_rng, self._noise, port_rng = (
+            np.random.default_rng([settings.seed, stream]) for stream in range(2, 8)
         )
         self._job = Job(topology, settings.step_s, job_rng)
         self._physics = Physics(topology, physics_rng)
         self._hosts = Hosts(topology, cluster, host_rng)
         self.racks = Racks(topology, cooling_rng)
+        self._ports = Ports(topology, port_rng)
         self._board = Board(topology)
         n = len(topology.nodes)
         inspector, steps, kernel = ([Lines() for _ in range(n)] for _ in range(3))
@@ -83,6 +86,7 @@ class SimulatedFleet:
                 boot_id=topology.boot_id(i),
                 nvml=FakeNvml(self._board, i),
                 proc=self._hosts.proc(i),
+                sys=self._ports.sys(i),
                 inspector=inspector[i],
                 steps=steps[i],
                 kernel=kernel[i],
@@ -124,6 +128,7 @@ class SimulatedFleet:
             self._by_gpu(tick.steps),
         )
         self._hosts.advance(TICK_MS / 1000, effects)
+        self._ports.advance(TICK_MS / 1000, effects)
         self.racks.update(self._physics, effects)
         self._board.update(self._physics, effects)
         self._write(tick, effects, began_s)

@@ -30,7 +30,7 @@ def finding(id_: str = "f-1", subject: Subject = RANK, at: int = 0, **fields: An
     return Finding(**(base | fields))
 
 
-def book(*findings: Finding) -> tuple[IncidentBook, list[Incident]]:
+def book(*findings: Finding | Inventory) -> tuple[IncidentBook, list[Incident]]:
     b = IncidentBook("c")
     return b, [i for f in findings for i in b.apply(f)]
 
@@ -354,3 +354,19 @@ def test_what_the_driver_asks_for_comes_before_the_catalogue_and_what_is_always_
     assert action("nvlink_fault", "hardware", [link], [note]).startswith(
         "The driver asks to drain the GPU, then reset it."
     )
+
+
+def test_slow_transfers_are_blamed_on_the_ill_port_of_a_node_of_the_job() -> None:
+    place = Inventory(
+        cluster="c", node="n3", ts_ms=T0, run_id=1, seq=0, memberships=(JobMembership(job="j", rank=12, gpu="GPU-12"),)
+    )
+    group = Subject(scope="group", job="j", group="DATA")
+    slow = finding("f-slow", group, kind="slow_link", cause="fabric_link", confidence=0.6)
+    here = Subject(scope="link", node="n3", link="mlx5_0/1")
+    port = finding("f-port", here, kind="hardware", cause="fabric_link", confidence=0.8)
+    elsewhere = finding("f-else", msgspec.structs.replace(here, node="n9"), kind="hardware", cause="fabric_link")
+    for order in ((place, slow, port, elsewhere), (place, port, elsewhere, slow)):
+        b, _ = book(*order)
+        joined, other = sorted(b.open(), key=lambda i: -len(i.findings))
+        assert (joined.kind, joined.scope, joined.culprits) == ("slow_link", "link", (port.subject,))
+        assert other.culprits == (elsewhere.subject,)
