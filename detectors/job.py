@@ -143,7 +143,7 @@ class JobDetector:
         shift = state.shift if state else None
         stalling = dict.fromkeys(state.stalling if state else (), 0)
         if shift is not None and (shift.in_turn or shift.node is None):
-            rank = self.steps.accountable(shift)
+            rank = shift.rank if shift.rank is not None else self.steps.accountable(shift)
             if rank is not None and rank not in steady | heavy:
                 stalling[rank] = shift.onset_ms
                 shift = None

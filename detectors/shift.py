@@ -39,6 +39,12 @@ clean part of the Ascend runs, host-bound ones included (0.6 %)."""
 DELAY_PART = 0.5
 """The delay is the reason when it rose by at least this part of the step's rise."""
 
+STEADY = 0.25
+"""A rank is slower in nearly every step where even the lowest quarter of its steps shows it."""
+
+LONE = 2.0
+"""... and it alone, where nobody else shows half as much, nor the middle rank of its node a quarter on average."""
+
 LEAST = 12
 """Steps in which the window must say so, half a window: the first ones see only part of the change."""
 
@@ -65,11 +71,13 @@ HOST_SIZE = 16
 
 
 class Shift(NamedTuple):
-    """The job became slower. `node` is set where one node's ranks are the reason; `own` says whether the ranks' own
+    """The job became slower. `node` is set where one node's ranks are the reason, `rank` where one of them alone is
+    slower in nearly every step (a noisy host hides that in single ones); `own` says whether the ranks' own
     time is, `in_turn` that they hold the others up one after the other rather than all of them in every step; `moved`
     counts the ranks whose own time rose."""
 
     node: str | None
+    rank: int | None
     own: bool
     in_turn: bool
     moved: int
@@ -106,7 +114,7 @@ class ShiftWatch:
         self.job = Past(3)
         self.own = Past(0)
         self.raised = False
-        self._rows: deque[tuple[float, float, float, int, Floats]] = deque(maxlen=WINDOW)
+        self._rows: deque[tuple[float, float, float, int, Floats, Floats]] = deque(maxlen=WINDOW)
         self._score = 0
         self._open = False
         self._since = (0, 0)
@@ -114,6 +122,7 @@ class ShiftWatch:
         self._blamed = 0
         self._node: str | None = None
         self._in_turn = False
+        self._rank: int | None = None
         self._unlearned: deque[_Window] = deque()
 
     def update(
@@ -125,7 +134,7 @@ class ShiftWatch:
         known = bool((excess == excess).any())
         last = int(np.nanargmax(excess)) if known else -1
         delay = float(excess[last]) if known else float("nan")
-        self._rows.append((now.step_us, now.floor_us, delay, last, _of_nodes(now.own, node_of)))
+        self._rows.append((now.step_us, now.floor_us, delay, last, _of_nodes(now.own, node_of), excess))
         self.seen += 1
         if len(self._rows) < WINDOW // 2:
             return None
@@ -141,7 +150,7 @@ class ShiftWatch:
         self._score = min(self._score + 1, 2 * LEAST) if up else max(self._score - 1, 0)
         self._open = self._score >= LEAST or (self._open and self._score > 0)
         if not self._open:
-            self._node, self._in_turn = None, False
+            self._node, self._rank, self._in_turn = None, None, False
         self._learn(window)
         return self._shift(window, node_of) if self._open else None
 
@@ -174,13 +183,16 @@ class ShiftWatch:
         own_rise = float(np.nanmedian(rise[moved])) if moved.any() else 0.0
         own = own_rise >= OWN_PART * (window.step_us - usual)
         # A node once named stays named: near the bar the count of its ranks comes and goes.
-        if self._node is None:
-            self._node = self._one_node(moved, node_of) if own else None
-            if self._node is None:
+        if self._node is None and self._rank is None:
+            self._rank = self._steadily_slow(window)
+            if self._rank is None and own:
+                self._node = self._one_node(moved, node_of)
+            if self._node is None and self._rank is None:
                 self._node = self._delaying(window, node_of)
                 self._in_turn = self._node is not None
         return Shift(
             node=self._node,
+            rank=self._rank,
             own=own or self._node is not None,
             in_turn=self._in_turn,
             moved=int(moved.sum()),
@@ -199,13 +211,23 @@ class ShiftWatch:
         movers = _movers(moved, node_of)
         return movers[0] if len(movers) == 1 and _told_apart(node_of) else None
 
+    def _steadily_slow(self, window: _Window) -> int | None:
+        """The one rank whose own time is up in nearly every step by most of the job's rise; None if there is none."""
+        rise = window.step_us - float(self.job.centre[STEP])
+        size = len(window.own)
+        low = np.nan_to_num(np.quantile([wide(row[5], size) for row in self._rows], STEADY, axis=0), nan=0.0)
+        first = int(np.argmax(low))
+        middle = float(np.fmax.reduce(window.own - self.own.centre, initial=0.0))
+        least = max(DELAY_PART * rise, OWN_RISE * float(self.job.centre[STEP]), LONE**2 * middle)
+        return first if low[first] >= least and (np.delete(low, first) <= low[first] / LONE).all() else None
+
     def _delaying(self, window: _Window, node_of: dict[int, str]) -> str | None:
         """The one node whose ranks hold the job up in turn; None where several nodes' do."""
         rise = window.step_us - float(self.job.centre[STEP])
         if not (window.delay_us - float(self.job.centre[HELD]) >= DELAY_PART * rise > 0) or not _told_apart(node_of):
             return None
         held: dict[int, float] = {}
-        for _, _, delay, last, _ in self._rows:
+        for _, _, delay, last, *_ in self._rows:
             if last >= 0 and delay > 0:
                 held[last] = held.get(last, 0.0) + delay
         total = sum(held.values())

@@ -95,7 +95,9 @@ class StepState(NamedTuple):
     def says_more_than(self, before: "StepState | None") -> bool:
         """Whether somebody is named here who was not before."""
         old = before or StepState(0, 0, frozenset(), frozenset(), None)
-        shifted = self.shift is not None and (old.shift is None or self.shift.node != old.shift.node)
+        shifted = self.shift is not None and (
+            old.shift is None or (self.shift.node, self.shift.rank) != (old.shift.node, old.shift.rank)
+        )
         return shifted or bool(self.steady - old.steady or self.heavy - old.heavy or self.stalling - old.stalling)
 
 
