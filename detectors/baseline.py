@@ -92,12 +92,21 @@ class _State(msgspec.Struct, kw_only=True):
 class Baseline:
     """Baselines of `rows` over the metrics `columns`, one set for each of `states` activities.
 
-    `state` arguments are integer arrays (rows,) that say which set each row uses now.
+    `state` arguments are integer arrays (rows,) that say which set each row uses now. `floor` is the least spread of
+    all columns, where their names do not tell it; `memory` the ticks after which two thirds are forgotten.
     """
 
-    def __init__(self, columns: Sequence[str], rows: int = 0, states: int = 1) -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: int = 0,
+        states: int = 1,
+        floor: float | None = None,
+        memory: float = MEMORY_TICKS,
+    ) -> None:
         self.columns = tuple(columns)
-        self._floor = np.array([floor_of(name) for name in columns], dtype=np.float32)
+        self._floor = np.array([floor if floor is not None else floor_of(name) for name in columns], dtype=np.float32)
+        self._memory = memory
         self._cells = _empty(states, rows, len(columns))
 
     @property
@@ -132,12 +141,12 @@ class Baseline:
     def learn(self, values: Float32, state: Index, usual: NDArray[np.bool_]) -> None:
         """Take `values` in where `usual` (rows, or rows and columns) says so; missing values teach nothing.
 
-        The n-th reading weighs 2 / (n + 1) until that is down to 1 / MEMORY_TICKS: what was learned first, when there
+        The n-th reading weighs 2 / (n + 1) until that is down to 1 / memory: what was learned first, when there
         was no spread to clip by, fades quadratically.
         """
         values = np.ascontiguousarray(values, dtype=np.float32)
         usual = np.repeat(usual[:, None], len(self.columns), axis=1) if usual.ndim == 1 else usual
-        _learn(self._cells, self._floor, state, values, usual)
+        _learn(self._cells, self._floor, self._memory, state, values, usual)
 
     def forget(self, state: int, rows: NDArray[np.bool_]) -> None:
         """Start anew in `state` for these rows: what they do has changed."""
@@ -183,14 +192,16 @@ def _compare(cells: Float32, floor: Float32, state: Index, values: Float32, z: F
 
 
 @compiled
-def _learn(cells: Float32, floor: Float32, state: Index, values: Float32, usual: NDArray[np.bool_]) -> None:
+def _learn(
+    cells: Float32, floor: Float32, memory: float, state: Index, values: Float32, usual: NDArray[np.bool_]
+) -> None:
     for r in range(values.shape[0]):
         s = state[r]
         for c in range(values.shape[1]):
             value = values[r, c]
             if not usual[r, c] or np.isnan(value):
                 continue
-            count = min(cells[COUNT, s, r, c] + 1.0, 2.0 * MEMORY_TICKS)
+            count = min(cells[COUNT, s, r, c] + 1.0, 2.0 * memory)
             cells[COUNT, s, r, c] = count
             if count == 1.0:
                 cells[CENTRE, s, r, c] = value
@@ -210,7 +221,7 @@ def _learn(cells: Float32, floor: Float32, state: Index, values: Float32, usual:
                         reach *= (1.0 + REACH_STEP * (1.0 - REACH_SHARE)) ** run
                     cells[REACH, s, r, c] = min(max(reach, 1.0), REACH_MOST)
                     cells[RUN, s, r, c] = 0.0
-            gain = max(2.0 / (count + 1.0), 1.0 / MEMORY_TICKS)
+            gain = max(2.0 / (count + 1.0), 1.0 / memory)
             cells[CENTRE, s, r, c] = middle + gain * clipped
             cells[SPREAD, s, r, c] = spread + gain * (abs(clipped) * CLIPPED_TO_SIGMA - spread)
 

@@ -47,10 +47,12 @@ class _State(msgspec.Struct, kw_only=True):
 
 
 class Couplings:
-    """The covariance of deviations of `rows` over the metrics `columns`: 8 bytes a row and pair of metrics."""
+    """The covariance of deviations of `rows` over the metrics `columns`, 8 bytes a row and pair of metrics; `memory` as
+    in `Baseline`."""
 
-    def __init__(self, columns: Sequence[str], rows: int = 0) -> None:
+    def __init__(self, columns: Sequence[str], rows: int = 0, memory: float = MEMORY_TICKS) -> None:
         self.columns = tuple(columns)
+        self._memory = memory
         size = len(self.columns)
         self._covariance = np.tile(np.eye(size, dtype=np.float32), (rows, 1, 1))
         self._root = np.tile(_unknown(size), (rows, 1, 1))
@@ -66,7 +68,7 @@ class Couplings:
     def learn(self, z: Float32, usual: NDArray[np.bool_]) -> None:
         """Take in the deviations of the rows in `usual`; pairs with a metric not judged teach nothing."""
         before = self._count.copy()
-        _learn(self._covariance, self._count, z, usual)
+        _learn(self._covariance, self._count, self._memory, z, usual)
         step = np.where(self._count < REFRESH_TICKS, np.float32(YOUNG_REFRESH_TICKS), np.float32(REFRESH_TICKS))
         due = (self._count != before) & (self._count % step == 0)
         if due.any():
@@ -104,7 +106,7 @@ class Couplings:
         """Continue from a checkpoint; with other columns than ours it is learned anew. Raises StateError where it does
         not fit."""
         old = unpack(state, _State)
-        self.__init__(self.columns, old.rows)  # type: ignore[misc]
+        self.__init__(self.columns, old.rows, self._memory)  # type: ignore[misc]
         pairs = len(old.columns) * (len(old.columns) + 1) // 2
         covariance, root = (floats(data, old.rows, pairs) for data in (old.covariance, old.root))
         count = floats(old.count, old.rows)
@@ -154,7 +156,7 @@ def _residual(root: Float32, z: Float32, out: Float32) -> None:
 
 
 @compiled
-def _learn(covariance: Float32, count: Float32, z: Float32, usual: NDArray[np.bool_]) -> None:
+def _learn(covariance: Float32, count: Float32, memory: float, z: Float32, usual: NDArray[np.bool_]) -> None:
     size = z.shape[1]
     known = np.empty(size, dtype=np.float32)
     value = np.empty(size, dtype=np.float32)
@@ -168,8 +170,8 @@ def _learn(covariance: Float32, count: Float32, z: Float32, usual: NDArray[np.bo
             value[c] = 0.0 if np.isnan(z[r, c]) else min(max(z[r, c], -LIMIT_Z), LIMIT_Z)
         if not judged:
             continue
-        count[r] = count[r] + 1.0 if count[r] < 2.0 * MEMORY_TICKS else MEMORY_TICKS + 1.0
-        gain = np.float32(1.0 / min(count[r] + PRIOR_TICKS, MEMORY_TICKS))
+        count[r] = count[r] + 1.0 if count[r] < 2.0 * memory else memory + 1.0
+        gain = np.float32(1.0 / min(count[r] + PRIOR_TICKS, memory))
         for i in range(size):
             if known[i] > 0.0:
                 for j in range(size):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.quality import batch_times, pipeline, steps
+from bench.quality import anomaly, batch_times, pipeline, steps
 
 
 class Part(NamedTuple):
@@ -25,6 +25,7 @@ class Part(NamedTuple):
 
 
 PARTS: dict[str, Part] = {
+    "anomaly": Part(anomaly.FOLDER, anomaly.NEEDS, anomaly.run, anomaly.text),
     "steps": Part(steps.FOLDER, steps.NEEDS, steps.run, steps.text),
     "pipeline": Part(pipeline.FOLDER, pipeline.NEEDS, pipeline.run, pipeline.text),
     "batch_times": Part(batch_times.FOLDER, batch_times.NEEDS, batch_times.run, batch_times.text),
