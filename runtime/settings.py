@@ -45,6 +45,13 @@ class ClickHouse(msgspec.Struct, frozen=True, kw_only=True):
     clickhouse_password: str = ""
     clickhouse_database: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "lockstep"
     clickhouse_secure: bool = False
+    clickhouse_cluster: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z0-9_.-]*$",
+            description="Cluster of ClickHouse servers to make tables on; none: one server",
+        ),
+    ] = ""
 
 
 def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any) -> S:

@@ -5,6 +5,8 @@ from typing import NamedTuple
 from clickhouse_connect.driver.client import Client
 
 from storage import ddl
+from storage.roll import MARKS
+from storage.rollups import ROLLUPS, Rollup
 from storage.tables import TABLES, Table
 from storage.views import VIEWS
 
@@ -45,26 +47,33 @@ def differences(client: Client, database: str) -> list[Difference]:
         parameters={"database": database},
     ).result_rows
     found = []
-    for table in TABLES.values():
+    for table in ddl.MADE:
         if table.name not in tables:
-            found.append(Difference(f"table {table.name} is missing", ddl.create_table(table), blocks_writer=True))
+            found.append(
+                Difference(f"table {table.name} is missing", ddl.create_table(table), isinstance(table, Table))
+            )
             continue
         engine, sorting, partition, full, said, _ = tables[table.name]
         found += _of_table(table, engine, sorting, partition, full, said)
         found += _of_columns(table, columns[table.name])
-        if table.ranged and (table.name, f"{table.ranged}_range") not in indices:
-            add = f"ALTER TABLE {table.name} ADD {ddl.index(table)}"
-            found.append(Difference(f"table {table.name} has no index on {table.ranged}", add))
+        for name in table.ranged:
+            if (table.name, f"{name}_range") not in indices:
+                add = f"ALTER TABLE {table.name} ADD {ddl.index(name)}"
+                found.append(Difference(f"table {table.name} has no index on {name}", add))
+    if MARKS not in tables:
+        found.append(Difference(f"table {MARKS} is missing", ddl.CREATE_MARKS))
     for view in VIEWS:
         if view not in tables:
             found.append(Difference(f"view {view} is missing", ddl.create_view(view)))
         elif _plain(client, VIEWS[view]) != tables[view][-1].replace(f"{database}.", ""):
             found.append(Difference(f"view {view} selects something else", ddl.create_view(view)))
-    known = {*TABLES, *VIEWS, "schema_migrations"}
+    known = {*TABLES, *ROLLUPS, *VIEWS, MARKS, "schema_migrations"}
     return found + [Difference(f"table {name} belongs to nothing", "") for name in sorted(set(tables) - known)]
 
 
-def _of_table(table: Table, engine: str, sorting: str, partition: str, full: str, said: str) -> list[Difference]:
+def _of_table(
+    table: Table | Rollup, engine: str, sorting: str, partition: str, full: str, said: str
+) -> list[Difference]:
     found = []
     if not engine.endswith("ReplacingMergeTree"):
         found.append(Difference(f"table {table.name} has engine {engine}, not ReplacingMergeTree", ""))
@@ -81,7 +90,7 @@ def _of_table(table: Table, engine: str, sorting: str, partition: str, full: str
     return found
 
 
-def _of_columns(table: Table, here: dict[str, _Found]) -> list[Difference]:
+def _of_columns(table: Table | Rollup, here: dict[str, _Found]) -> list[Difference]:
     found = []
     for column in table.columns:
         where = f"column {table.name}.{column.name}"
@@ -89,12 +98,12 @@ def _of_columns(table: Table, here: dict[str, _Found]) -> list[Difference]:
         declared = ddl.column(table, column)
         if column.name not in here:
             add = f"{alter} ADD COLUMN IF NOT EXISTS {declared}"
-            found.append(Difference(f"{where} is missing", add, blocks_writer=True))
+            found.append(Difference(f"{where} is missing", add, isinstance(table, Table)))
             continue
         is_now = here[column.name]
         if is_now.type != column.stored.type:
             text = f"{where} is {is_now.type}, not {column.stored.type}"
-            found.append(Difference(text, "", blocks_writer=True))
+            found.append(Difference(text, "", isinstance(table, Table)))
         elif is_now.codec != f"CODEC({column.stored.codec})":
             found.append(Difference(f"{where} has {is_now.codec or 'no codec'}", f"{alter} MODIFY COLUMN {declared}"))
         elif is_now.comment != ddl.column_comment(table, column):

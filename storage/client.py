@@ -5,9 +5,11 @@ Any number of days in one insert: a replay, or a clock that is wrong, must not s
 so.
 """
 
+import contextlib
 import logging
 import re
 import ssl
+from collections.abc import Iterator
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
@@ -19,7 +21,7 @@ from runtime.errors import UserError
 from runtime.patience import waiting_for
 from runtime.settings import ClickHouse
 
-__all__ = ["Client", "StorageUnreachable", "ask", "explained", "get_client", "one_line"]
+__all__ = ["Client", "StorageUnreachable", "ask", "explained", "get_client", "one_line", "working"]
 
 SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
 
@@ -89,6 +91,17 @@ def ask(client: Client, sql: str, form: str) -> bytes:
         if error.code is None:
             raise StorageUnreachable(f"ClickHouse does not answer any more: {one_line(error)}") from None
         raise UserError(one_line(error)) from None
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Errors of the driver as UserError in one line that begins with `what`."""
+    try:
+        yield
+    except Error as error:
+        if error.code is None:
+            raise StorageUnreachable(f"{what}: ClickHouse does not answer any more: {one_line(error)}") from None
+        raise UserError(f"{what}: {one_line(error)}") from None
 
 
 def explained(error: Error, settings: ClickHouse) -> UserError:

@@ -7,11 +7,13 @@ from schemas.metrics import metric
 from storage.comments import STORED_AT, comment
 from storage.fields import Column
 from storage.readings import Readings
+from storage.roll import MARKS
+from storage.rollups import ROLLUPS, Rolled, Rollup
 from storage.tables import TABLES, Table
 from storage.views import VIEWS
 
 
-def column(table: Table, column: Column) -> str:
+def column(table: Table | Rollup, column: Column | Rolled) -> str:
     """One column: name, type, codec, comment."""
     return (
         f"{quoted(column.name)} {column.stored.type} CODEC({column.stored.codec}) "
@@ -19,26 +21,28 @@ def column(table: Table, column: Column) -> str:
     )
 
 
-def column_comment(table: Table, column: Column) -> str:
+def column_comment(table: Table | Rollup, column: Column | Rolled) -> str:
     """What the column means, with unit and source for a reading."""
+    if isinstance(table, Rollup) or isinstance(column, Rolled):
+        assert isinstance(column, Rolled)
+        return column.said
     shape: object = table.shape
     if isinstance(shape, Readings) and column.part == "reading":
         return comment(table.name, column.name, metric(shape.section, column.name))
     return comment(table.name, column.name)
 
 
-def create_table(table: Table) -> str:
+def create_table(table: Table | Rollup) -> str:
     """The whole table; safe to run again."""
     lines = [column(table, c) for c in table.columns]
     lines.append(
         f"`stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT {literal(STORED_AT)}"
     )
-    if table.ranged:
-        lines.append(index(table))
+    lines += [index(name) for name in table.ranged]
     body = ",\n    ".join(lines)
     clauses = [
         f"CREATE TABLE IF NOT EXISTS {table.name}\n(\n    {body}\n)",
-        "ENGINE = ReplacingMergeTree(ts)",
+        f"ENGINE = ReplacingMergeTree({table.version})",
         f"PARTITION BY {table.partition}" if table.partition else "",
         f"ORDER BY ({', '.join(table.key)})",
         f"TTL {kept(table)}\nSETTINGS ttl_only_drop_parts = 1" if table.days else "",
@@ -47,12 +51,12 @@ def create_table(table: Table) -> str:
     return "\n".join(clause for clause in clauses if clause)
 
 
-def index(table: Table) -> str:
+def index(column: str) -> str:
     """The range of a column per granule."""
-    return f"INDEX {table.ranged}_range {table.ranged} TYPE minmax"
+    return f"INDEX {column}_range {column} TYPE minmax"
 
 
-def kept(table: Table) -> str:
+def kept(table: Table | Rollup) -> str:
     """Until when a row is kept: whole days are dropped, never single rows."""
     return f"toDateTime(stored_at) + INTERVAL {table.days} DAY"
 
@@ -63,8 +67,22 @@ def create_view(name: str) -> str:
 
 def everything() -> str:
     """All statements, each ended by a semicolon at a line's end, as migrations are."""
-    made = [create_table(table) for table in TABLES.values()] + [create_view(name) for name in VIEWS]
+    made = [create_table(table) for table in MADE]
+    made += [CREATE_MARKS, *(create_view(name) for name in VIEWS)]
     return "\n".join(f"{statement};\n" for statement in made)
+
+
+MADE: tuple[Table | Rollup, ...] = (*TABLES.values(), *ROLLUPS.values())
+"""Every table that is made from a declaration."""
+
+CREATE_MARKS = f"""CREATE TABLE IF NOT EXISTS {MARKS}
+(
+    `name` LowCardinality(String) COMMENT 'the roll-up',
+    `through_ms` UInt64 COMMENT 'raw rows stored before it, in milliseconds since 1970, are in the roll-up'
+)
+ENGINE = ReplacingMergeTree(through_ms)
+ORDER BY name
+COMMENT 'how far each roll-up is computed'"""
 
 
 def quoted(name: str) -> str:

@@ -15,6 +15,7 @@ from clickhouse_connect.driver.exceptions import Error
 
 from runtime.errors import UserError
 from storage.client import one_line
+from storage.placement import placed
 
 FOLDER = Path(__file__).parent / "migrations"
 
@@ -27,6 +28,15 @@ _LEDGER = """CREATE TABLE IF NOT EXISTS schema_migrations
 ENGINE = ReplacingMergeTree
 ORDER BY name
 COMMENT 'what was done to this database'"""
+
+
+_DANGEROUS = re.compile(
+    r"\bDROP (?:TABLE|DATABASE|COLUMN|PARTITION|PART|DETACHED)\b|\bTRUNCATE\b|\bDELETE\b|\bCLEAR COLUMN\b"
+    r"|\bUPDATE\b|\bMODIFY TTL\b|\bMODIFY ORDER BY\b|\bRENAME\b|\bEXCHANGE TABLES\b|\bREPLACE TABLE\b"
+    r"|\bMODIFY COLUMN (?:IF EXISTS )?`?[\w.]+`?(?! (?:CODEC|COMMENT|REMOVE)\b)",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 class Migration(NamedTuple):
@@ -68,6 +78,20 @@ def pending(known: Sequence[Migration], applied: Mapping[str, str]) -> list[Migr
     return left
 
 
+def on_cluster(migration: Migration, cluster: str) -> str:
+    """The migration's text as it is run on `cluster`."""
+    return "\n".join(f"{placed(statement, cluster)};\n" for statement in migration.statements)
+
+
+def first_danger(todo: Sequence[Migration]) -> str:
+    """What would take data away, rewrite it, or keep old writers from writing; "" where nothing would."""
+    for migration in todo:
+        for number, statement in enumerate(migration.statements, start=1):
+            if found := _DANGEROUS.search(_QUOTED.sub("''", statement)):
+                return f"migration {migration.name}, statement {number} is dangerous ({found[0]})"
+    return ""
+
+
 def applied(client: Client, database: str) -> dict[str, str]:
     """Name and checksum of every migration that the database has seen; none where it does not exist yet."""
     known = client.query(
@@ -81,19 +105,29 @@ def applied(client: Client, database: str) -> dict[str, str]:
 
 
 def migrate(
-    client: Client, database: str, *, known: Sequence[Migration] | None = None, dry_run: bool = False
+    client: Client,
+    database: str,
+    *,
+    known: Sequence[Migration] | None = None,
+    dry_run: bool = False,
+    cluster: str = "",
+    dangerous: bool = False,
 ) -> list[Migration]:
     """Bring `database` up to date and say what was done; with `dry_run`, what would be, touching nothing.
 
-    `client` needs no database of its own. Raises UserError where the database's history is not this program's, or
-    where a statement fails.
+    `client` needs no database of its own; `cluster` is that of `storage.placement`. Raises UserError where the
+    database's history is not this program's, where a statement fails, and, without `dangerous`, before anything is
+    done where a statement would take data away.
     """
     todo = pending(available() if known is None else known, applied(client, database))
+    todo = [migration._replace(sql=on_cluster(migration, cluster)) for migration in todo] if cluster else todo
     if dry_run or not todo:
         return todo
-    client.command(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+    if not dangerous and (why := first_danger(todo)):
+        raise UserError(f"{why}; run it with --allow-dangerous once there is a backup")
+    client.command(placed(f"CREATE DATABASE IF NOT EXISTS `{database}`", cluster))
     client.database = database
-    client.command(_LEDGER)
+    client.command(placed(_LEDGER, cluster))
     for migration in todo:
         for number, statement in enumerate(migration.statements, start=1):
             try:

@@ -1,5 +1,6 @@
 """The writer as a process: topics on one side, ClickHouse on the other."""
 
+import contextlib
 import logging
 import socket
 import threading
@@ -17,9 +18,13 @@ from runtime.settings import ClickHouse, Connection, Port, Positive
 from schemas.record import Natural
 from storage.check import differences
 from storage.client import StorageUnreachable, get_client
+from storage.roll import keep_rolling
 from storage.writer import PROCESS, Limits, Writer
 
 log = logging.getLogger("lockstep.writer")
+
+ROLLED_S = 5.0
+"""How long the end waits for a roll-up that is being computed."""
 
 PATIENCE_S = 2.0
 """Between two tries while ClickHouse does not answer yet."""
@@ -34,8 +39,10 @@ class WriterSettings(Connection, frozen=True, kw_only=True):
     clickhouse_password: str = ""
     clickhouse_database: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "lockstep"
     clickhouse_secure: bool = False
+    clickhouse_cluster: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]*$")] = ""
     slot: Annotated[Natural, Meta(description="Number of this writer, from 0; fixed across restarts")] = 0
     prometheus_port: Annotated[Port, Meta(description="Answer Prometheus here; 0: do not")] = 0
+    roll: Annotated[bool, Meta(description="Keep the roll-ups; done by the writer of slot 0")] = True
     batch_rows: Annotated[int, Meta(ge=1, description="Rows after which a batch is stored")] = Limits().batch_rows
     batch_s: Annotated[Positive, Meta(description="Seconds after which a batch is stored")] = Limits().batch_s
 
@@ -59,14 +66,36 @@ def run(settings: WriterSettings, stop: threading.Event) -> None:
     consumer = Consumer(settings, group=WRITER, topics=READS[WRITER], instance_id=slot, counters=counters)
     health = HealthReporter(settings.cluster, PROCESS, instance, clock.now_ms(), counters, clock)
     limits = Limits(batch_rows=settings.batch_rows, batch_s=settings.batch_s)
+    ended = threading.Event()
+    roller = _roller(settings, counters, clock, ended)
     try:
         Writer(consumer, producer, client, settings.cluster, health, counters, clock, limits).run(stop)
     finally:
+        ended.set()
         consumer.close()
         producer.close(5)
+        if roller is not None:
+            roller.join(ROLLED_S)
         client.close()
         if stop_metrics is not None:
             stop_metrics()
+
+
+def _roller(
+    settings: WriterSettings, counters: Counters, clock: SystemClock, ended: threading.Event
+) -> threading.Thread | None:
+    """The thread that keeps the roll-ups; none where another writer does. It may be left behind in a statement: the
+    roll-ups it has not marked are computed again."""
+    if not settings.roll or settings.slot:
+        return None
+
+    def work() -> None:
+        with contextlib.closing(get_client(settings.clickhouse(), timeout_s=600)) as client:
+            keep_rolling(client, counters, clock, ended)
+
+    thread = threading.Thread(target=work, name="roller", daemon=True)
+    thread.start()
+    return thread
 
 
 def require_tables(client: Client, database: str) -> None:

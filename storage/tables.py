@@ -37,8 +37,9 @@ from storage.values import stored
 class Table(NamedTuple):
     """One table: which record feeds it, in which shape, for how many days it is kept (0: for ever), its sort key.
 
-    `columns` are in the order in which they are created and inserted. `ranged` is a column that is asked for by range
-    and stands in no useful place of the key: granules outside the range are skipped.
+    `columns` are in the order in which they are created and inserted. `ranged` are columns that are asked for by range
+    and stand in no useful place of the key: granules outside the range are skipped. `version` decides which of the
+    rows of one key stays.
     """
 
     name: str
@@ -47,7 +48,8 @@ class Table(NamedTuple):
     days: int
     key: tuple[str, ...]
     columns: tuple[Column, ...]
-    ranged: str
+    ranged: tuple[str, ...]
+    version: str = "ts"
 
     @property
     def what(self) -> str:
@@ -67,7 +69,7 @@ def _table(name: str, record: type[Record], shape: Shape, days: int, key: str, r
     whole = tuple(dict.fromkeys(["cluster", *key.split(), *identity]))
     if len(set(names)) < len(names) or not set(whole) <= set(names):
         raise TypeError(f"table {name}: a column is there twice, or one of {whole} is not there")
-    return Table(name, record, shape, days, whole, columns, ranged)
+    return Table(name, record, shape, days, whole, columns, tuple(ranged.split()))
 
 
 SAMPLES, BULK, RARE = 30, 14, 400
@@ -79,11 +81,11 @@ _NUMBER = Column("number", "record", stored(Natural, "number"), lambda event: ev
 _WRITTEN = (
     # what nodes and racks measured
     _table("gpu_samples", NodeFrame, Readings("gpu", describe="gpus"), SAMPLES, "node gpu ts", "stored_at"),
-    _table("nvlink_samples", NodeFrame, Readings("nvlink", ("gpu", "link")), SAMPLES, "node gpu link ts"),
+    _table("nvlink_samples", NodeFrame, Readings("nvlink", ("gpu", "link")), SAMPLES, "node gpu link ts", "stored_at"),
     _table("fabric_samples", NodeFrame, Readings("fabric", ("device", "port")), SAMPLES, "node device port ts"),
-    _table("host_samples", NodeFrame, Readings("host"), SAMPLES, "node ts"),
+    _table("host_samples", NodeFrame, Readings("host"), SAMPLES, "node ts", "stored_at"),
     _table("tray_samples", NodeFrame, Readings("tray"), SAMPLES, "node ts"),
-    _table("loop_samples", RackFrame, Readings("loop", ("loop",)), SAMPLES, "rack loop ts"),
+    _table("loop_samples", RackFrame, Readings("loop", ("loop",)), SAMPLES, "rack loop ts", "stored_at"),
     _table("cdu_samples", RackFrame, Readings("cdu", ("unit",)), SAMPLES, "rack unit ts"),
     _table("leak_samples", RackFrame, Readings("leak", ("detector",)), SAMPLES, "rack detector ts"),
     _table("shelf_samples", RackFrame, Readings("shelf", ("shelf",)), SAMPLES, "rack shelf ts"),
@@ -97,10 +99,19 @@ _WRITTEN = (
     _table("inventory_gpus", Inventory, Items("gpus"), RARE, "node gpu"),
     _table("inventory_memberships", Inventory, Items("memberships"), RARE, "job rank"),
     # what jobs did
-    _table("collective_operations", CollectiveFrame, Members("operations"), BULK, "job communicator function sn", "ts"),
-    _table("collective_blocks", CollectiveFrame, Members("blocks"), BULK, "job communicator function block", "ts"),
+    _table(
+        "collective_operations",
+        CollectiveFrame,
+        Members("operations"),
+        BULK,
+        "job communicator function sn",
+        "ts stored_at",
+    ),
+    _table(
+        "collective_blocks", CollectiveFrame, Members("blocks"), BULK, "job communicator function block", "ts stored_at"
+    ),
     _table("collective_progress", CollectiveFrame, Members("progress"), BULK, "job communicator function rank ts"),
-    _table("steps", StepFrame, Items("steps"), SAMPLES, "job rank ts"),
+    _table("steps", StepFrame, Items("steps"), SAMPLES, "job rank ts", "stored_at"),
     # what was concluded
     _table("gpu_scores", Features, Items("gpus", without=["readings", "centres"]), SAMPLES, "node gpu ts job"),
     _table("gpu_baselines", Baselines, Centres(), 3 * SAMPLES, "node gpu metric ts"),

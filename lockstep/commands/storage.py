@@ -18,14 +18,23 @@ def command() -> None:
 @command.command(epilog="Example: lockstep storage migrate --clickhouse-host ch-1 --dry-run")
 @settings_options(ClickHouse)
 @click.option("--dry-run", is_flag=True, help="Print the SQL that would be run, change nothing.")
-def migrate(dry_run: bool, **options: Any) -> None:
+@click.option("--allow-dangerous", is_flag=True, help="Also run what takes data away or rewrites it.")
+def migrate(dry_run: bool, allow_dangerous: bool, **options: Any) -> None:
     """Bring the database up to date: each migration once, in order."""
     from storage import migrate as migrations
     from storage.client import get_client
 
     chosen = settings(ClickHouse, options)
     client = get_client(chosen, database=False)
-    done = migrations.migrate(client, chosen.clickhouse_database, dry_run=dry_run)
+    done = migrations.migrate(
+        client,
+        chosen.clickhouse_database,
+        dry_run=dry_run,
+        cluster=chosen.clickhouse_cluster,
+        dangerous=allow_dangerous,
+    )
+    if dry_run and (why := migrations.first_danger(done)):
+        click.echo(f"-- {why}")
     for migration in done:
         click.echo(migration.sql if dry_run else f"applied {migration.name}")
     if not done:
@@ -46,6 +55,24 @@ def check(**options: Any) -> None:
     if not found:
         click.echo(f"database {chosen.clickhouse_database} is as it should be")
     sys.exit(1 if found else 0)
+
+
+@command.command(epilog="Example: lockstep storage roll --anew")
+@settings_options(ClickHouse)
+@click.option("--anew", is_flag=True, help="From all raw rows there are, not only from what is new.")
+def roll(anew: bool, **options: Any) -> None:
+    """Bring the roll-ups up to date now. The writer of slot 0 does so all the time."""
+    import contextlib
+
+    from storage.client import get_client, working
+    from storage.roll import Roller
+    from storage.rollups import ROLLUPS
+
+    with contextlib.closing(get_client(settings(ClickHouse, options), timeout_s=3600)) as client:
+        for name in ROLLUPS:
+            with working(f"roll-up {name}"):
+                done = Roller(client).roll(name, anew=anew)
+            click.echo(f"{name}: {done} spans computed")
 
 
 @command.command(epilog="Example: lockstep storage serve --data ./data --port 8123")

@@ -12,7 +12,7 @@ from runtime.settings import ClickHouse
 from storage import ddl
 from storage.check import differences
 from storage.client import get_client
-from storage.migrate import Migration, applied, available, migrate, pending
+from storage.migrate import Migration, applied, available, first_danger, migrate, on_cluster, pending
 
 
 @pytest.fixture
@@ -177,3 +177,59 @@ def test_check_names_what_only_a_person_can_decide(fresh: tuple[Client, str]) ->
         "column control.extra belongs to no record",
         "table stranger belongs to nothing",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "word"),
+    [
+        ("DROP TABLE one", "DROP TABLE"),
+        ("ALTER TABLE one DROP COLUMN a", "DROP COLUMN"),
+        ("TRUNCATE TABLE one", "TRUNCATE"),
+        ("ALTER TABLE one MODIFY COLUMN a Int16", "MODIFY COLUMN a"),
+        ("ALTER TABLE one MODIFY TTL b + INTERVAL 1 DAY", "MODIFY TTL"),
+        ("ALTER TABLE one DELETE WHERE a = 1", "DELETE"),
+        ("RENAME TABLE one TO two", "RENAME"),
+    ],
+)
+def test_what_takes_data_away_is_refused_before_anything_is_done(
+    fresh: tuple[Client, str], sql: str, word: str
+) -> None:
+    client, name = fresh
+    bad = migration("0002_bad", sql)
+    with pytest.raises(UserError, match="migration 0002_bad, statement 1 is dangerous") as caught:
+        migrate(client, name, known=[ONE, bad])
+    assert f"({word})" in str(caught.value)
+    assert "--allow-dangerous" in str(caught.value)
+    assert applied(client, name) == {}
+
+
+def test_what_takes_data_away_is_done_when_asked_for(fresh: tuple[Client, str]) -> None:
+    client, name = fresh
+    bad = migration("0002_bad", "DROP TABLE one")
+    assert migrate(client, name, known=[ONE, bad], dangerous=True) == [ONE, bad]
+
+
+def test_words_in_comments_and_strings_are_no_danger() -> None:
+    harmless = (
+        "ALTER TABLE one ADD COLUMN a Int8 COMMENT 'set before a DELETE';\n-- DROP TABLE one\nSELECT 1;\n"
+        "ALTER TABLE one MODIFY COLUMN a COMMENT 'x';\nALTER TABLE one MODIFY COMMENT 'y'"
+    )
+    assert first_danger([migration("0001_one", harmless), *available()]) == ""
+
+
+def test_on_a_cluster_every_statement_names_it_and_every_engine_is_replicated(database: Client) -> None:
+    for known in available():
+        for statement in migration(known.name, on_cluster(known, "fleet")).statements:
+            assert " ON CLUSTER 'fleet'" in statement.splitlines()[0]
+            assert "\nENGINE = ReplacingMergeTree" not in statement
+            parsed = database.query("SELECT formatQuerySingleLine({sql:String})", parameters={"sql": statement})
+            assert "ON CLUSTER fleet" in parsed.result_rows[0][0]
+
+
+def test_a_dry_run_on_a_cluster_shows_what_would_be_run(fresh: tuple[Client, str]) -> None:
+    client, name = fresh
+    (shown,) = migrate(client, name, known=[ONE], dry_run=True, cluster="fleet")
+    assert shown.sql.strip() == (
+        "CREATE TABLE IF NOT EXISTS one ON CLUSTER 'fleet' (a Int8) ENGINE = ReplicatedMergeTree ORDER BY a;"
+    )
+    assert shown.checksum == ONE.checksum
