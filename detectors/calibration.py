@@ -60,6 +60,20 @@ class Shares:
         _log_shares(scores, self._scores, self._log_shares, fit.tail_from, fit.scale, fit.shape, out)
         return out
 
+    def at(self, share: float) -> float:
+        """The score that this share of healthy rows reaches: the reverse of `log`. Raises ValueError outside of (0, 1).
+
+        A share smaller than one row in those that were calibrated on is extrapolated along the tail.
+        """
+        if not 0 < share < 1:
+            raise ValueError(f"a share of {share:g}; it must lie between 0 and 1")
+        fit = self._fit
+        if share >= fit.tail_share:
+            order = np.arange(len(self._scores))[::-1]
+            return float(np.interp(np.log(share), self._log_shares[order], self._scores[order]))
+        beyond = np.log(fit.tail_share / share)
+        return fit.tail_from + fit.scale * float(np.expm1(fit.shape * beyond) / fit.shape if fit.shape > 0 else beyond)
+
 
 @compiled
 def _log_shares(

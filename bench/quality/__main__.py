@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.quality import anomaly, batch_times, pipeline, steps
+from bench.quality import anomaly, batch_times, pipeline, power, steps
 
 
 class Part(NamedTuple):
@@ -25,6 +25,7 @@ class Part(NamedTuple):
 
 
 PARTS: dict[str, Part] = {
+    "power": Part(power.FOLDER, power.NEEDS, power.run, power.text),
     "anomaly": Part(anomaly.FOLDER, anomaly.NEEDS, anomaly.run, anomaly.text),
     "steps": Part(steps.FOLDER, steps.NEEDS, steps.run, steps.text),
     "pipeline": Part(pipeline.FOLDER, pipeline.NEEDS, pipeline.run, pipeline.text),
