@@ -2,47 +2,39 @@
 
 Rules used here (developer documentation of the Events API v2): summary up to 1,024 characters, severity one of
 critical, error, warning, info; an event up to 512 KB; 202 accepted, 400 never to be retried, 429 and 5xx to be
-retried; a trigger with the dedup key of an open alert is added to it, one after its resolve opens a new incident.
+retried; some 120 events a minute for one key; a trigger with the dedup key of an open alert is added to it, one after
+its resolve opens a new incident; dedup keys of different routing keys have nothing to do with each other.
 """
 
 import json
-from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
-import urllib3
-from msgspec import Meta
-
-from alerts.receiver import Outcome
-from runtime.settings import Connection
-from schemas import Incident
-from schemas.causes import CAUSES
+from alerts.content import Content, content, cut
+from alerts.http import Http, NoReply, judge
+from alerts.manners import team
+from alerts.receiver import Answer, Outcome
+from alerts.settings import AlertsSettings
+from schemas import AlertState, Incident
+from schemas.identity import digest
 
 SUMMARY_LIMIT = 1024
 BODY_LIMIT = 512_000
-SEVERITY = {"critical": "critical", "warning": "warning", "info": "info"}
-
-
-class PagerDutySettings(Connection, frozen=True, kw_only=True):
-    """Where and with which integration key events are sent; without a key PagerDuty is off."""
-
-    pagerduty_routing_key: Annotated[str, Meta(pattern=r"^([0-9A-Za-z]{32})?$")] = ""
-    pagerduty_url: Annotated[str, Meta(pattern=r"^https://")] = "https://events.pagerduty.com/v2/enqueue"
-    pagerduty_ca: str = ""
-    pagerduty_timeout_s: Annotated[float, Meta(gt=0)] = 10.0
+RATE = (100, 60.0)
+"""Events in seconds: some of the documented 120 a minute are left for others with the same key."""
 
 
 class PagerDuty:
-    """The receiver: renders incidents and makes one HTTPS request per delivery."""
+    """The receiver: renders incidents and makes one HTTPS request per delivery. Each team may have a key of its own."""
 
     name = "pagerduty"
+    rate = RATE
+    refresh_s = 0.0
 
-    def __init__(self, settings: PagerDutySettings) -> None:
+    def __init__(self, settings: AlertsSettings) -> None:
         self._settings = settings
-        self._http = urllib3.PoolManager(
-            ca_certs=settings.pagerduty_ca or None,
-            timeout=urllib3.Timeout(total=settings.pagerduty_timeout_s),
-            retries=False,
-        )
+        self._http = Http(settings.pagerduty_ca, settings.pagerduty_timeout_s)
+        before = filter(None, settings.pagerduty_routing_keys_before.split(","))
+        self._keys = {_hash(key): key for key in (*before, *keys(settings).values())}
 
     def render(self, incident: Incident, action: str) -> bytes:
         """The event without its routing key, at most 512 KB: details are left out before it grows over that."""
@@ -51,72 +43,90 @@ class PagerDuty:
             "dedup_key": incident.id,
         }
         if action != "resolve":
+            said = content(incident, self._settings.runbook_url)
             event["client"] = "Lockstep"
-            event["payload"] = _payload(incident)
+            event["payload"] = _payload(incident, said)
+            if said.link:
+                event["links"] = [{"href": said.link, "text": f"Runbook: {said.cause}"}]
         body = _encode(event)
         if len(body) > BODY_LIMIT:
             event["payload"]["custom_details"] = {"note": "details were too large for PagerDuty", "id": incident.id}
             body = _encode(event)
         return body
 
-    def deliver(self, body: bytes) -> tuple[Outcome, str]:
-        event = {"routing_key": self._settings.pagerduty_routing_key} | json.loads(body)
+    def route(self, incident: Incident) -> str:
+        """Its team where that has a key, else "default" (else the first that has one), and a hash of the key."""
+        known = keys(self._settings)
+        name = next((name for name in (team(incident), "default", *known) if name in known), "")
+        return f"{name}#{_hash(known[name])}" if name else ""
+
+    def knows(self, route: str) -> bool:
+        return not route or route.partition("#")[2] in self._keys
+
+    def deliver(self, attempt: AlertState) -> Answer:
+        key = self._keys.get(attempt.route.partition("#")[2], self._settings.pagerduty_routing_key)
+        event = {"routing_key": key} | json.loads(attempt.body)
         try:
-            answer = self._http.request(
-                "POST",
-                self._settings.pagerduty_url,
-                body=_encode(event),
-                headers={"Content-Type": "application/json"},
-            )
-        except urllib3.exceptions.HTTPError as error:
-            return Outcome.RETRY, type(error).__name__
-        return judge(answer.status), f"{answer.status} {answer.data[:150].decode('utf-8', 'replace')}".strip()
+            reply = self._http.send("POST", self._settings.pagerduty_url, _encode(event))
+        except NoReply as none:
+            return none.answer()
+        if reply.status == 400 and _names_the_key(reply.body):
+            return Answer(Outcome.KEY_REFUSED, reply.text, arrived=False)
+        return judge(reply, 202)
 
 
-def judge(status: int) -> Outcome:
-    """What an HTTP status means for the event: accepted, never, later, or much later."""
-    if status == 202:
-        return Outcome.DELIVERED
-    if status == 429:
-        return Outcome.RETRY_LATE
-    if 400 <= status < 500 and status != 408:
-        return Outcome.REJECTED
-    return Outcome.RETRY
+def keys(settings: AlertsSettings) -> dict[str, str]:
+    """The routing keys in use, by team, and "default" for the teams without one."""
+    known = {
+        "default": settings.pagerduty_routing_key,
+        "hardware": settings.pagerduty_routing_key_hardware,
+        "network": settings.pagerduty_routing_key_network,
+        "facilities": settings.pagerduty_routing_key_facilities,
+        "job owner": settings.pagerduty_routing_key_job_owner,
+        "operations": settings.pagerduty_routing_key_operations,
+    }
+    return {name: key for name, key in known.items() if key}
 
 
-def _payload(incident: Incident) -> dict[str, Any]:
-    first = incident.culprits[0] if incident.culprits else None
-    source = (first.node or first.rack or first.job) if first else ""
+def _hash(key: str) -> str:
+    """Tells keys apart without telling them: 32 bits of a hash of 32 random characters."""
+    return digest("pagerduty", key)[:8]
+
+
+def _names_the_key(body: bytes) -> bool:
+    """Whether a 400 is about the routing key, whose name its list of errors holds."""
+    return b"routing_key" in body or b"routing key" in body.lower() or b"integration key" in body.lower()
+
+
+def _payload(incident: Incident, said: Content) -> dict[str, Any]:
     details = {
-        "what": CAUSES[incident.cause].words,
-        "confidence": round(incident.confidence, 2),
-        "also possible": CAUSES[incident.runner_up].words if incident.runner_up else None,
-        "culprits": [subject.label() for subject in incident.culprits],
-        "victims": incident.victims,
-        "since": _iso(incident.onset_ms),
-        "evidence": [evidence.text for evidence in incident.evidence],
-        "what to do": incident.action,
-        "look further (SQL)": incident.sql,
-        "job": incident.job,
+        "what": said.meaning,
+        "in full": said.in_full,
+        "where": said.where,
+        "impact": said.impact,
+        "for the team": said.team,
+        "confidence": said.confidence,
+        "also possible": said.also_possible,
+        "culprits": said.culprits,
+        "members": said.members,
+        "victims": said.victims,
+        "since": said.since,
+        "evidence": said.evidence,
+        "what to do": said.action,
+        "runbook": said.runbook,
+        "look further (SQL)": said.sql,
+        "job": said.job,
     }
     return {
-        "summary": _cut(incident.summary or CAUSES[incident.cause].words, SUMMARY_LIMIT),
-        "source": _cut(source or incident.cluster, 255),
-        "severity": SEVERITY[incident.severity],
-        "timestamp": _iso(incident.onset_ms),
-        "component": _cut(incident.scope, 255),
-        "group": _cut(incident.cluster, 255),
+        "summary": cut(said.title, SUMMARY_LIMIT),
+        "source": cut(said.source, 255),
+        "severity": said.level,
+        "timestamp": said.since,
+        "component": cut(incident.scope, 255),
+        "group": cut(incident.cluster, 255),
         "class": incident.cause,
-        "custom_details": {name: value for name, value in details.items() if value not in (None, "", [])},
+        "custom_details": {name: value for name, value in details.items() if value not in ("", (), 0)},
     }
-
-
-def _iso(ts_ms: int) -> str:
-    return datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _encode(event: dict[str, Any]) -> bytes:

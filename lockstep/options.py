@@ -21,7 +21,7 @@ from runtime.settings import PREFIX, choices, from_environment
 S = TypeVar("S", bound=msgspec.Struct)
 F = TypeVar("F", bound=Callable[..., Any])
 
-SECRET = ("password", "routing_key", "token")
+SECRET = ("password", "routing_key", "token", "secret")
 
 
 def settings_options(cls: type[msgspec.Struct], *, hidden: tuple[str, ...] = ()) -> Callable[[F], F]:

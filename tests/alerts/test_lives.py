@@ -1,14 +1,18 @@
-"""Random incident lives with random deaths of the alerter: one page opened and one closed for each."""
+"""Random incident lives with random deaths of the alerter, an hour without the receiver, keys that change, clocks that
+jump: one page opened and one closed for each life."""
 
 from collections.abc import Callable
-from random import Random
-from typing import NamedTuple
+from pathlib import Path
 
 import pytest
+from fake_clock import FakeClock
 from msgspec.structs import replace
+from pagerduty_receiver import ROUTING_KEY, PagerDutyReceiver
 
 from alerts.alerter import Alerter
-from alerts.receiver import Outcome
+from alerts.pagerduty import PagerDuty
+from alerts.settings import AlertsSettings
+from bench.chaos.alerts import Message, play
 from runtime.deadletters import TooManyBadMessages
 from runtime.health import Counters
 from schemas import AlertState, DeadLetter, Incident, Record
@@ -16,137 +20,213 @@ from schemas.codec import encode
 from schemas.examples import EXAMPLES
 
 INCIDENT = next(e for e in EXAMPLES if isinstance(e, Incident))
+OTHER_KEY = "f" * 32
 
 
-class Killed(BaseException):
-    """The process dies here."""
+def test_one_open_and_one_close_per_life_however_often_the_alerter_dies(tmp_path: Path) -> None:
+    score = play(50, seed=7, folder=tmp_path)
+    assert score.wrong == []
+    assert score.opened == score.closed
+    assert score.opened + score.silent == 50
+    assert score.deaths > 10
 
 
-class Message(NamedTuple):
-    value: bytes
-    topic: str = "incidents"
-    partition: int = 0
-    offset: int = 0
+class Desk:
+    """One alerter against the local receiver: it may be restarted with other settings; what it stored is kept."""
 
+    def __init__(self, receiver: PagerDutyReceiver) -> None:
+        self.receiver, self.clock = receiver, FakeClock()
+        self.states: dict[str, AlertState] = {}
+        self.others: list[Record] = []
+        self.start()
 
-class Clock:
-    now = 0.0
-
-    def now_ms(self) -> int:
-        return int(self.now * 1000)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-class World:
-    """What survives the alerter's death: the topics, the committed offset, and the receiver with its own count."""
-
-    name = "pagerduty"
-
-    def __init__(self, random: Random, incidents: list[Incident], death_rate: float) -> None:
-        self.random, self.incidents, self.death_rate = random, incidents, death_rate
-        self.clock = Clock()
-        self.committed = 0
-        self.states: dict[tuple[str, str], AlertState] = {}
-        self.letters: list[DeadLetter] = []
-        self.open: set[str] = set()
-        self.opened: list[str] = []
-        self.closed: list[str] = []
-
-    def perhaps_die(self) -> None:
-        if self.random.random() < self.death_rate:
-            raise Killed
+    def start(self, key: str = ROUTING_KEY, before: str = "", **settings: str) -> None:
+        chosen = AlertsSettings(
+            pagerduty_routing_key=key, pagerduty_routing_keys_before=before, pagerduty_url=self.receiver.url,
+            pagerduty_ca=self.receiver.ca, **settings,
+        )  # fmt: skip
+        self.counters = Counters()
+        known = list(self.states.values())
+        self.alerter = Alerter("eos", [PagerDuty(chosen)], known, self.store, self.clock, self.counters)
 
     def store(self, record: Record) -> None:
-        self.perhaps_die()
         if isinstance(record, AlertState):
-            self.states[record.receiver, record.incident] = record
-        elif isinstance(record, DeadLetter):
-            self.letters.append(record)
-        self.perhaps_die()
+            self.states[record.key] = record
+        else:
+            self.others.append(record)
 
-    def render(self, incident: Incident, action: str) -> bytes:
-        return f"{action}/{incident.id}/{incident.revision}".encode()
+    def news(self, revision: int, *, id_: str = "i-1", over: bool = False, **changes: object) -> None:
+        change = "resolve" if over else "open" if revision == 0 else "update"
+        state = "resolved" if over else "confirmed"
+        told = replace(INCIDENT, id=id_, revision=revision, change=change, state=state, **changes)
+        self.alerter.accept([Message(encode(told))])
 
-    def deliver(self, body: bytes) -> tuple[Outcome, str]:
-        self.perhaps_die()
-        fate = self.random.choice(["ok", "ok", "ok", "limited", "down", "answer lost"])
-        if fate == "limited":
-            return Outcome.RETRY_LATE, "429"
-        if fate == "down":
-            return Outcome.RETRY, "503"
-        action, key, _ = body.decode().split("/")
-        if action == "resolve":
-            if key in self.open:
-                self.open.remove(key)
-                self.closed.append(key)
-        elif key not in self.open:
-            self.open.add(key)
-            self.opened.append(key)
-        self.perhaps_die()
-        return (Outcome.RETRY, "timeout") if fate == "answer lost" else (Outcome.DELIVERED, "202")
+    def run(self, seconds: float = 1.0, step_s: float = 1.0) -> None:
+        for _ in range(max(1, int(seconds / step_s))):
+            self.alerter.deliver()
+            self.clock.advance(step_s)
 
-    def live(self) -> bool:
-        """One life of the process, up to its death (False) or until nothing is left to do (True)."""
-        try:
-            alerter = Alerter("c", [self], list(self.states.values()), self.store, self.clock, Counters())
-            position = self.committed
-            while True:
-                batch = self.incidents[position : position + self.random.randint(1, 4)]
-                alerter.accept([Message(encode(i)) for i in batch])
-                position += len(batch)
-                if alerter.may_commit():
-                    self.committed = position
-                self.perhaps_die()
-                busy = alerter.deliver()
-                self.clock.now += 5.0
-                waiting = any(s.status == "intent" for s in self.states.values())
-                if position == len(self.incidents) and not busy and not waiting and alerter.may_commit():
-                    return True
-        except Killed:
-            return False
+    @property
+    def status(self) -> str:
+        return self.states["pagerduty/i-1"].status
 
 
-def life(number: int, random: Random) -> list[Incident]:
-    base = replace(INCIDENT, id=f"i-{number}")
-    causes = ["gpu_degraded", "thermal_throttle", "leak", "unknown"]
-    lived = [replace(base, revision=0, change="open")]
-    for revision in range(1, random.randint(1, 5)):
-        lived.append(replace(base, revision=revision, change="update", cause=random.choice(causes)))
-    lived.append(replace(base, revision=len(lived), change="resolve", state="resolved"))
-    return lived
+@pytest.fixture
+def desk(tmp_path: Path) -> "Desk":
+    with PagerDutyReceiver(tmp_path) as receiver:
+        yield Desk(receiver)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_one_open_and_one_close_per_life_however_often_the_alerter_dies(seed: int) -> None:
-    random = Random(seed)
-    lives = [life(number, random) for number in range(5)]
-    mixed: list[Incident] = []
-    while any(lives):
-        mixed.append(random.choice([one for one in lives if one]).pop(0))
-    world = World(random, mixed, death_rate=0.03)
-    for _ in range(2000):
-        if world.live():
-            break
-    else:
-        raise AssertionError("never came to an end")
-    assert world.open == set()
-    assert sorted(world.opened) == sorted(world.closed), "each page opened was closed"
-    assert len(set(world.opened)) == len(world.opened), "no incident was opened twice"
-    silent = {s.incident for s in world.states.values() if s.status == "suppressed"}
-    assert set(world.opened) | silent == {f"i-{n}" for n in range(5)}, "nothing was forgotten"
+def test_a_receiver_that_is_down_for_an_hour_gets_what_is_still_open_and_nobody_is_paged_for_the_rest(
+    desk: Desk,
+) -> None:
+    desk.receiver.choose = lambda: 503
+    desk.news(0)
+    desk.run(10)
+    for number in range(2, 12):
+        desk.news(0, id_=f"i-{number}")
+    desk.run(600, step_s=5)
+    for number in range(2, 7):
+        desk.news(1, id_=f"i-{number}", over=True)
+    desk.run(3000, step_s=10)
+    assert desk.counters.gauges()["alerts_waiting"] > 0
+    assert desk.counters.gauges()["alerts_oldest_s"] > 3600
+    tries = desk.states["pagerduty/i-1"].attempts
+    assert 3 < tries < 80, "it is asked about once a minute, not hammered"
+    desk.receiver.choose = None
+    desk.run(130)
+    assert "i-1" in desk.receiver.opened
+    assert {"i-7", "i-8", "i-9", "i-10", "i-11"} <= set(desk.receiver.opened)
+    assert desk.receiver.open_now == {"i-1", "i-7", "i-8", "i-9", "i-10", "i-11"}
+    never_tried = {s.incident for s in desk.states.values() if s.status == "suppressed"}
+    assert not never_tried & set(desk.receiver.opened)
+    assert never_tried, "what was over before it could be sent pages nobody"
 
 
-def test_garbage_goes_to_the_dead_letters_and_a_flood_of_it_stops_the_alerter() -> None:
-    world = World(Random(0), [], death_rate=0.0)
-    alerter = Alerter("c", [world], [], world.store, world.clock, Counters())
-    assert alerter.accept([Message(b"\xc1", offset=5)])
-    (letter,) = world.letters
+def test_a_receiver_that_cannot_be_reached_pages_nobody_for_what_is_over(desk: Desk) -> None:
+    desk.alerter = Alerter(
+        "eos",
+        [PagerDuty(AlertsSettings(pagerduty_routing_key=ROUTING_KEY, pagerduty_url="https://127.0.0.1:1/v2"))],
+        [],
+        desk.store,
+        desk.clock,
+        desk.counters,
+    )
+    desk.news(0)
+    desk.run(5)
+    assert desk.states["pagerduty/i-1"].attempts > 1
+    desk.news(1, over=True)
+    assert desk.status == "suppressed", "it certainly never arrived"
+    desk.start()
+    desk.run(5)
+    assert desk.receiver.events == []
+
+
+def test_a_page_is_closed_where_it_was_opened_when_the_key_changes(desk: Desk) -> None:
+    desk.receiver.keys.add(OTHER_KEY)
+    desk.news(0)
+    desk.run()
+    desk.start(key=OTHER_KEY, before=ROUTING_KEY)
+    desk.news(0, id_="i-2")
+    desk.news(1, cause="leak")
+    desk.news(2, over=True)
+    desk.run(3)
+    assert desk.receiver.open_at == {ROUTING_KEY: set(), OTHER_KEY: {"i-2"}}
+    assert desk.receiver.dropped == []
+
+
+def test_what_is_open_moves_to_the_new_key_when_the_old_one_is_taken_away(desk: Desk) -> None:
+    desk.receiver.keys.add(OTHER_KEY)
+    desk.news(0)
+    desk.run()
+    desk.start(key=OTHER_KEY)
+    desk.run()
+    assert desk.receiver.open_at[OTHER_KEY] == {"i-1"}, "the people of today are told at once"
+    assert desk.counters.gauges()["alerts_orphaned"] == 1
+    assert "can only be closed by hand" in desk.alerter.note()
+    desk.news(1, over=True)
+    desk.run(2)
+    assert desk.receiver.open_at[OTHER_KEY] == set()
+
+
+def test_what_is_over_under_a_key_that_is_gone_is_said_to_need_a_hand(desk: Desk) -> None:
+    desk.news(0)
+    desk.run()
+    desk.news(1, over=True)
+    desk.start(key=OTHER_KEY)
+    desk.run(2)
+    state = desk.states["pagerduty/i-1"]
+    assert (state.status, state.response) == ("rejected", "its key is gone: close the page by hand")
+    assert len(desk.receiver.events) == 1
+
+
+def test_a_revoked_key_keeps_everything_until_another_is_put_in(desk: Desk) -> None:
+    desk.receiver.keys.clear()
+    desk.news(0)
+    desk.run(1000, step_s=5)
+    assert (desk.status, desk.receiver.events) == ("intent", [])
+    assert desk.states["pagerduty/i-1"].attempts <= 4, "a refused key is tried every five minutes"
+    assert desk.counters.gauges()["alerts_keys_refused"] == 1
+    assert "refuses the key of default#" in desk.alerter.note()
+    assert ROUTING_KEY not in desk.alerter.note()
+    desk.receiver.keys.add(OTHER_KEY)
+    desk.start(key=OTHER_KEY)
+    desk.run(2)
+    assert desk.receiver.opened == ["i-1"]
+    assert desk.alerter.note() == ""
+
+
+def test_a_clock_that_jumps_stops_and_repeats_nothing(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.receiver.behaviour = [503, 202]
+    desk.news(0)
+    desk.run()
+    desk.clock.step(-86_400)
+    desk.run(5)
+    assert desk.receiver.opened == ["i-1"]
+    desk.clock.step(7 * 86_400)
+    desk.news(1, over=True)
+    desk.run(5)
+    assert (desk.receiver.closed, len(desk.receiver.events)) == (["i-1"], 2)
+    assert desk.counters.totals()["clock_jumps"] == 2
+    assert "the clock was set by -86400 s" in caplog.text
+
+
+def test_a_restart_repeats_nothing_that_was_answered(desk: Desk) -> None:
+    desk.news(0)
+    desk.run()
+    desk.start()
+    desk.news(0)
+    desk.run(5)
+    assert len(desk.receiver.events) == 1
+
+
+def test_a_refused_event_is_in_the_log_without_its_secrets(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.receiver.behaviour = [400]
+    evidence = replace(INCIDENT.evidence[0], text="login failed: password=hunter2hunter2")
+    desk.news(0, evidence=(evidence,))
+    desk.run()
+    assert desk.status == "rejected"
+    assert "refused for good" in caplog.text
+    assert "hunter2" not in caplog.text + str(desk.receiver.bodies)
+    assert ROUTING_KEY not in caplog.text
+
+
+def test_a_rate_limit_loses_nothing_and_the_gravest_go_first(desk: Desk) -> None:
+    desk.receiver.limit, desk.receiver.now = 20, desk.clock.monotonic
+    for number in range(60):
+        desk.news(0, id_=f"i-{number}", severity="critical" if number >= 50 else "info", kind="degradation")
+    desk.run(2)
+    assert {f"i-{n}" for n in range(50, 60)} <= set(desk.receiver.opened)
+    desk.run(1500, step_s=10)
+    assert len(desk.receiver.opened) == 60
+    assert desk.receiver.limited < 20, "after a 429 the key is left alone"
+
+
+def test_garbage_goes_to_the_dead_letters_and_a_flood_of_it_stops_the_alerter(desk: Desk) -> None:
+    desk.alerter.accept([Message(b"\xc1", offset=5)])
+    (letter,) = desk.others
+    assert isinstance(letter, DeadLetter)
     assert (letter.origin_offset, letter.reason) == (5, "not_msgpack")
-    flood: Callable[[], bool] = lambda: alerter.accept([Message(b"\xff\xff")] * 200)  # noqa: E731
+    flood: Callable[[], None] = lambda: desk.alerter.accept([Message(b"\xff\xff")] * 200)  # noqa: E731
     with pytest.raises(TooManyBadMessages):
         flood()
