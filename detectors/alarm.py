@@ -7,17 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.condition import Float32
-from detectors.deviation import COMPARED, COMPARED_AT, SCORED, Deviation
+from detectors.deviation import COMPARED, COMPARED_AT, SCORED, SCORED_AT, Deviation
 from detectors.episode import Persistence, Rule, Verdict
+from detectors.magnitude import shares
 from detectors.reading_rules import READING_RULES
 from schemas.causes import CAUSES, Cause
 from schemas.finding import Evidence
 
 ALARM = Rule("forest", "degradation", Persistence(k=8, n=10, clear=30))
 
-ALARM_P = 1e-5
-"""The budget for one tick. Scores of neighbouring ticks are nearly the same, so eight of ten below this in health are
-no bad luck but spreads learned too small; 288 simulated healthy GPUs gave none in 300 s."""
+FINDINGS = 1000.0
+"""The budget: at most so many findings per 10,000 GPU-days on GPUs like those the model was calibrated on. A bound, and
+far from what is seen: eight of ten ticks below the limit in health are spreads learned too small, not bad luck, and
+288 simulated healthy GPUs gave none in 300 s."""
 
 FREEZE_P = 1e-4
 FREEZE_TICKS, FREEZE_MOST = 8, 12
@@ -31,9 +33,10 @@ EXCESS_Z = 4.0
 """How far (root mean square of its three largest deviations) a GPU must be from its neighbours in the same job."""
 
 
-def alarms(tick: Deviation, p: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """The rows that are unusual for themselves and among their neighbours (same job, same activity)."""
-    rare: NDArray[np.bool_] = p < ALARM_P
+def alarms(tick: Deviation, p: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
+    """The rows that are unusual for themselves (p-value below `limit`) and among their neighbours (same job, same
+    activity)."""
+    rare: NDArray[np.bool_] = p < limit
     if not rare.any():
         return rare
     z = np.nan_to_num(tick.z[:, SCORED])
@@ -101,7 +104,10 @@ def alarm_verdict(tick: Deviation, row: int, p: float, score: float) -> Verdict:
     z = {name: float(tick.z[row, i]) for name, i in COMPARED_AT.items() if not np.isnan(tick.z[row, i])}
     cause, confidence = _cause(tick, row, z)
     size = np.where(SCORED, np.abs(np.nan_to_num(tick.z[row])), 0)
-    evidence = tuple(_evidence(tick, row, int(i)) for i in np.argsort(-size, kind="stable")[:3] if size[i] > 2)
+    part = np.zeros(len(COMPARED), dtype=np.float32)
+    part[SCORED_AT] = shares(tick.z[row : row + 1, SCORED_AT], tick.residual[row : row + 1])[0]
+    most = [int(i) for i in np.argsort(-part, kind="stable")[:3] if size[i] > 2]
+    evidence = tuple(_evidence(tick, row, i, float(part[i])) for i in most)
     return Verdict(
         cause=cause,
         confidence=confidence,
@@ -119,8 +125,8 @@ def _cause(tick: Deviation, row: int, z: dict[str, float]) -> tuple[Cause, float
     return next(((sign.cause, sign.confidence) for sign in POINTERS if sign.shows(z)), ("unknown", 0.3))
 
 
-def _evidence(tick: Deviation, row: int, column: int) -> Evidence:
+def _evidence(tick: Deviation, row: int, column: int, share: float) -> Evidence:
     name = COMPARED[column]
     value, centre, z = (float(table[row, column]) for table in (tick.readings, tick.centre, tick.z))
-    text = f"{name} {value:.4g}, usually {centre:.4g} ({z:+.1f} spreads)"
+    text = f"{name} {value:.4g}, usually {centre:.4g} ({z:+.1f} spreads, {share:.0%} of the score)"
     return Evidence(text=text, metric=name, value=value, baseline=centre)

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.alarm import ALARM, FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS, alarm_verdict, alarms
+from detectors.alarm import ALARM, FINDINGS, FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS, alarm_verdict, alarms
+from detectors.budget import alarm_p
 from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED_AT, SCORED_NAMES, Deviation, Deviations
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
@@ -80,10 +81,12 @@ class _Decisions(msgspec.Struct, kw_only=True):
 
 
 class NodeDetector:
-    """The detector of one node; feed it the node's frames and events in order."""
+    """The detector of one node; feed it the node's frames and events in order. `findings` is the budget of the forest's
+    alarms: at most so many per 10,000 GPU-days of health."""
 
-    def __init__(self, cluster: str, node: str, model: Forest) -> None:
+    def __init__(self, cluster: str, node: str, model: Forest, findings: float = FINDINGS) -> None:
         self._cluster, self._node = cluster, node
+        self._alarm_p = alarm_p(findings, ALARM.persistence.k)
         self.model = model
         self._deviations = Deviations()
         self._episodes = Episodes(cluster)
@@ -222,7 +225,7 @@ class NodeDetector:
     def _alarms(self, ts_ms: int, tick: Deviation, p: NDArray[np.float64], score: NDArray[np.float64]) -> list[Finding]:
         """Where a rule speaks of a GPU already, the forest has nothing to add."""
         said: list[Finding] = []
-        active = alarms(tick, p).tolist()
+        active = alarms(tick, p, self._alarm_p).tolist()
         if self._episodes.idle(ALARM) and not any(active):
             return said
         explained = {subject.gpu for subject in self._episodes.open()} - {s.gpu for s in self._episodes.open(ALARM)}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from detectors.alarm import FINDINGS
 from detectors.forest import Forest, ModelError
 from detectors.incident import IncidentBook
 from detectors.job import JobDetector
@@ -20,11 +21,11 @@ MODEL = "fleet.forest"
 """The forest that ships with the detectors."""
 
 
-def detection(model: Forest) -> Plan:
-    """All of detection, every GPU scored by `model`."""
+def detection(model: Forest, findings: float = FINDINGS) -> Plan:
+    """All of detection, every GPU scored by `model`; `findings` per 10,000 GPU-days is the budget of its alarms."""
 
     def of_node(key: Key) -> NodeDetector:
-        return NodeDetector(key.cluster, key.name, model)
+        return NodeDetector(key.cluster, key.name, model, findings)
 
     def of_job(key: Key) -> JobDetector:
         return JobDetector(key.cluster, key.name)

@@ -36,7 +36,7 @@ def run(settings: WorkerSettings, stop: threading.Event, plan: Plan | None = Non
 
     Raises what made the worker fail: then the process must end and be started again.
     """
-    plan = plan or detection(load_model(settings.model_path))
+    plan = plan or detection(load_model(settings.model_path), settings.findings_per_10k_gpu_days)
     clock, counters = clock or SystemClock(), Counters()
     check_topics(settings, plan)
     with ExitStack() as stack:

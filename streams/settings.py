@@ -16,6 +16,9 @@ class WorkerSettings(Connection, frozen=True, kw_only=True):
     ] = 0
     group: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$", description="Consumer group")] = WORKER
     model_path: Annotated[str, Meta(description="Forest model to use instead of the built-in one")] = ""
+    findings_per_10k_gpu_days: Annotated[
+        Positive, Meta(description="Alarms that may be false: at most so many in 10,000 days of one GPU")
+    ] = 1000.0
     prometheus_port: Annotated[Port, Meta(description="Answer Prometheus on this port of 127.0.0.1; 0 for none")] = 0
     commit_interval_s: Annotated[Positive, Meta(description="Seconds between commits")] = 1.0
     checkpoint_s: Annotated[Positive, Meta(description="Seconds of event time between checkpoints of learning")] = 60.0

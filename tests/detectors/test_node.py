@@ -272,6 +272,20 @@ def test_a_gpu_unlike_its_past_and_its_neighbours_is_found_within_fifteen_second
     assert brief(feed(node, node_frames(range(300, 340)))) == [("close", "degradation", "unknown", "GPU-1")]
 
 
+def test_the_evidence_says_each_metrics_part_of_the_score() -> None:
+    said = feed(warm(), node_frames(range(260, 300), change=put(1, sm_clock_mhz=1400, tensor_active_ratio=0.3)))
+    parts = [int(e.text.rpartition(", ")[2].partition("%")[0]) for e in said[0].evidence]
+    assert parts == sorted(parts, reverse=True)
+    assert 50 < sum(parts) <= 101
+
+
+def test_a_budget_of_hardly_any_finding_gives_none() -> None:
+    node = NodeDetector("c", "n1", model(), findings=1e-8)
+    node.restore(*_warm(4, 260))
+    slow = put(1, sm_clock_mhz=1400, power_w=480, tensor_active_ratio=0.3)
+    assert feed(node, node_frames(range(260, 300), change=slow)) == []
+
+
 def test_an_alarm_names_the_cause_where_the_deviations_show_one() -> None:
     hot = put(1, sm_clock_mhz=1400, power_w=480, temperature_c=92, memory_temperature_c=99)
     said = brief(feed(warm(), node_frames(range(260, 300), change=hot)))
