@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help install demo test check format bench wire clean
+.PHONY: help install demo test check format bench wire sql clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be run
@@ -45,6 +45,9 @@ format: $(DEV_STAMP)  ## Format and fix what can be fixed
 
 wire: $(DEV_STAMP)  ## Write docs/wire.md anew from the record classes
 	$(BIN)/python -m schemas.page > docs/wire.md
+
+sql: $(DEV_STAMP)  ## Write docs/sql.md anew: the questions and their answers
+	PYTHONPATH=tests/support:. $(BIN)/python tests/support/sql_page.py > docs/sql.md
 
 bench: $(DEV_STAMP)  ## Speed and memory, printed as ratios measured side by side
 	@for name in agent_cost embedded_engine forest node reporter worker; do \

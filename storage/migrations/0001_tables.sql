@@ -2069,8 +2069,132 @@ SELECT * FROM incidents FINAL
 ORDER BY revision DESC
 LIMIT 1 BY cluster, id;
 
+CREATE OR REPLACE VIEW v_culprits AS
+SELECT cluster, id, state, kind, cause, confidence, severity, job, victims, slowdown, onset_at, detected_at,
+    resolved_at, ts, summary, culprit_scope, culprit_rank, culprit_node, culprit_gpu, culprit_link,
+    culprit_rack
+FROM v_incidents
+LEFT ARRAY JOIN culprits.scope AS culprit_scope, culprits.rank AS culprit_rank,
+    culprits.node AS culprit_node, culprits.gpu AS culprit_gpu, culprits.link AS culprit_link,
+    culprits.rack AS culprit_rack;
+
 CREATE OR REPLACE VIEW v_fleet_now AS
 SELECT * FROM gpu_samples
 WHERE stored_at > now() - INTERVAL 10 MINUTE
 ORDER BY run_id DESC, seq DESC
 LIMIT 1 BY cluster, node, gpu;
+
+CREATE OR REPLACE VIEW v_gpu_scores AS
+SELECT cluster, job, rank, node, gpu, toStartOfMinute(ts) AS minute, count() AS ticks,
+    countIf(p_value < 0.001) AS unusual_ticks, avg(score) AS mean_score, max(score) AS worst_score,
+    topKArray(3)(if(p_value < 0.001, strongest, [])) AS metrics
+FROM gpu_scores FINAL
+GROUP BY cluster, job, rank, node, gpu, minute;
+
+CREATE OR REPLACE VIEW v_bus_bandwidth AS
+SELECT cluster, job, communicator_name, communicator, function, rank, node, gpu, ts, samples,
+    bus_bytes_sum / nullIf(exec_time_us_sum, 0) / 1000 AS own_gb_per_s
+FROM operations_1m FINAL;
+
+CREATE OR REPLACE VIEW v_group_bandwidth AS
+SELECT cluster, job, communicator, function, toStartOfMinute(ended) AS ts, count() AS operations,
+    sum(bus_bytes) / nullIf(sum(shortest_us), 0) / 1000 AS group_gb_per_s,
+    avg(waited_us) AS mean_wait_us
+FROM
+(
+    SELECT cluster, job, communicator, function, sn, min(ts) AS ended, min(exec_time_us) AS shortest_us,
+        max(size_bytes * multiIf(function = 'AllReduce', 2 * (communicator_size - 1) / greatest(communicator_size, 1), function IN ('AllGather', 'ReduceScatter', 'AllToAll'), (communicator_size - 1) / greatest(communicator_size, 1), 1)) AS bus_bytes, avg(exec_time_us) - shortest_us AS waited_us,
+        uniqExact(rank) AS ranks, max(communicator_size) AS size
+    FROM collective_operations FINAL
+    GROUP BY cluster, job, communicator, function, sn
+    HAVING ranks >= if(size <= 8, size, 0.9 * size)
+)
+GROUP BY cluster, job, communicator, function, ts;
+
+CREATE OR REPLACE VIEW v_job_hours AS
+SELECT cluster, job, uniqExact(gpu) AS gpus, count() / 60 AS gpu_hours, min(ts) AS from_at, max(ts) AS until_at
+FROM gpu_1m FINAL
+WHERE job != ''
+GROUP BY cluster, job;
+
+CREATE OR REPLACE VIEW v_time_lost AS
+SELECT i.cluster AS cluster, i.job AS job, i.cause AS cause, count() AS incidents,
+    sum(dateDiff('millisecond', i.onset_at, ifNull(i.resolved_at, i.ts)) / 3600000 * j.gpus *
+        multiIf(i.kind = 'hang', 1, i.slowdown > 1, 1 - 1 / i.slowdown, 0)) AS lost_gpu_hours,
+    any(j.gpu_hours) AS job_gpu_hours
+FROM v_incidents AS i
+INNER JOIN v_job_hours AS j ON j.cluster = i.cluster AND j.job = i.job
+GROUP BY cluster, job, cause;
+
+CREATE OR REPLACE VIEW v_rack_nvlink AS
+SELECT cluster, rack, ts, uniqExact(gpu) AS gpus, sum(nvlink_tx_bytes_per_s) / 1e9 AS tx_gb_per_s,
+    sum(nvlink_rx_bytes_per_s) / 1e9 AS rx_gb_per_s,
+    sumIf(nvlink_error_count_max - nvlink_error_count_min, isFinite(nvlink_error_count_max)) AS new_errors
+FROM gpu_1m FINAL
+GROUP BY cluster, rack, ts;
+
+CREATE OR REPLACE VIEW v_rack_cooling AS
+SELECT l.cluster AS cluster, l.rack AS rack, l.loop AS loop, l.ts AS ts, l.supply_c AS supply_c,
+    l.return_c AS return_c, l.return_c - l.supply_c AS rise_c, l.flow_lpm AS flow_lpm, l.heat_w AS heat_w,
+    g.gpu_power_w AS gpu_power_w, g.hottest_c AS hottest_c
+FROM loop_1m AS l FINAL
+LEFT JOIN
+(
+    SELECT cluster, rack, ts, sum(power_w) AS gpu_power_w, max(temperature_c_max) AS hottest_c
+    FROM gpu_1m FINAL
+    GROUP BY cluster, rack, ts
+) AS g ON g.cluster = l.cluster AND g.rack = l.rack AND g.ts = l.ts;
+
+CREATE OR REPLACE VIEW v_gpu_history AS
+SELECT cluster, gpu, serial, product, node, rack, tray, slot, pci, vbios, driver, from_at, seen_at,
+    if(leadInFrame(from_at, 1, from_at) OVER later > from_at, leadInFrame(from_at) OVER later, NULL) AS until_at
+FROM
+(
+    SELECT cluster, gpu, any(serial) AS serial, any(product) AS product, any(node) AS node, any(rack) AS rack,
+        any(tray) AS tray, any(slot) AS slot, any(pci) AS pci, any(vbios) AS vbios, any(driver) AS driver,
+        min(ts) AS from_at, max(ts) AS seen_at
+    FROM
+    (
+        SELECT *, sum(what != before) OVER (PARTITION BY cluster, gpu ORDER BY ts, node, run_id, seq) AS spell
+        FROM
+        (
+            SELECT g.*, i.rack AS rack, i.tray AS tray, i.driver AS driver,
+                cityHash64(serial, node, rack, ifNull(toString(tray), ''), slot, pci, vbios, driver) AS what,
+                lagInFrame(what) OVER (PARTITION BY cluster, gpu ORDER BY ts, node, run_id, seq) AS before
+            FROM (SELECT * FROM inventory_gpus FINAL) AS g
+            INNER JOIN (SELECT * FROM inventory FINAL) AS i ON i.cluster = g.cluster AND i.node = g.node
+                AND i.run_id = g.run_id AND i.seq = g.seq
+        )
+    )
+    GROUP BY cluster, gpu, spell
+)
+WINDOW later AS (PARTITION BY cluster, gpu ORDER BY from_at ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING);
+
+CREATE OR REPLACE VIEW v_job_history AS
+SELECT m.cluster AS cluster, m.job AS job, m.rank AS rank, m.node AS node, m.gpu AS gpu, h.serial AS serial,
+    n.rack AS rack, n.tray AS tray, m.from_at AS from_at, m.seen_at AS seen_at,
+    if(later.ts > m.seen_at, later.ts, NULL) AS until_at
+FROM
+(
+    SELECT cluster, job, rank, node, gpu, max(ts) AS seen_at,
+        min(if(toUnixTimestamp64Milli(since_at) = 0, ts, since_at)) AS from_at
+    FROM inventory_memberships FINAL
+    GROUP BY cluster, job, rank, node, gpu
+) AS m
+LEFT JOIN (SELECT cluster, gpu, max(serial) AS serial FROM inventory_gpus GROUP BY cluster, gpu) AS h
+    ON h.cluster = m.cluster AND h.gpu = m.gpu
+LEFT JOIN (SELECT cluster, node, argMax(rack, ts) AS rack, argMax(tray, ts) AS tray FROM inventory
+    GROUP BY cluster, node) AS n ON n.cluster = m.cluster AND n.node = m.node
+ASOF LEFT JOIN (SELECT cluster, node, ts FROM inventory FINAL) AS later
+    ON later.cluster = m.cluster AND later.node = m.node AND later.ts > m.seen_at;
+
+CREATE OR REPLACE VIEW v_xids AS
+SELECT e.cluster AS cluster, e.ts AS ts, e.node AS node, e.kind AS kind, e.code AS code,
+    e.severity AS severity, if(e.gpu != '', e.gpu, p.gpu) AS gpu,
+    if(u.serial != '', u.serial, p.serial) AS serial, e.job AS job, e.rank AS rank, e.text AS text
+FROM (SELECT *, replaceRegexpOne(lower(pci), '^0*([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}).*$', '\\1') AS place FROM events FINAL WHERE kind IN ('xid', 'sxid')) AS e
+LEFT JOIN (SELECT cluster, gpu, max(serial) AS serial FROM inventory_gpus GROUP BY cluster, gpu) AS u
+    ON u.cluster = e.cluster AND u.gpu = e.gpu
+LEFT JOIN (SELECT cluster, node, replaceRegexpOne(lower(pci), '^0*([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}).*$', '\\1') AS place, argMax(gpu, ts) AS gpu,
+    argMax(serial, ts) AS serial FROM inventory_gpus WHERE pci != '' GROUP BY cluster, node, place) AS p
+    ON p.cluster = e.cluster AND p.node = e.node AND p.place = e.place;
