@@ -56,6 +56,8 @@ class Entry(msgspec.Struct):
     failures: int = 0
     reached: bool = True
     """Whether the attempt in flight may have arrived."""
+    mark: str = ""
+    """The newest news' fingerprint."""
 
     @property
     def in_flight(self) -> bool:
@@ -107,7 +109,9 @@ class Outbox:
                 continue
             latest = decode(state.latest, topic="incidents") if state.latest else None
             assert latest is None or isinstance(latest, Incident)
-            self._entries[state.incident] = Entry(state=state, latest=latest)
+            self._entries[state.incident] = Entry(
+                state=state, latest=latest, mark=fingerprint(latest) if latest else ""
+            )
 
     def offer(self, incident: Incident) -> AlertState | None:
         """News of an incident: the record to store now, or None where it changes nothing that will be sent."""
@@ -118,11 +122,12 @@ class Outbox:
             if incident.change == "resolve" or incident.state == "suspect":
                 return None
             news = _trimmed(incident)
-            entry = self._entries[incident.id] = Entry(state=self._first(news), latest=news)
+            entry = self._entries[incident.id] = Entry(state=self._first(news), latest=news, mark=fingerprint(news))
             return entry.state
         if incident.revision <= max(entry.state.revision, entry.latest.revision if entry.latest else 0):
             return None
         entry.latest = _trimmed(incident)
+        entry.mark = fingerprint(entry.latest)
         if incident.change == "resolve" and not entry.opened:
             return self._drop(entry)
         if not self._pending(entry):
@@ -220,7 +225,7 @@ class Outbox:
             return state.status == "intent"
         if latest.change == "resolve" or not (self._knows(state.route) or state.status == "rejected"):
             return True
-        return latest.revision > state.revision and fingerprint(latest) != state.fingerprint
+        return latest.revision > state.revision and entry.mark != state.fingerprint
 
     def _due(self, entry: Entry, now_s: float) -> bool:
         stale = self._refresh_s and entry.state.status == "delivered" and now_s - entry.told_s >= self._refresh_s
@@ -277,7 +282,7 @@ class Outbox:
                 action=action,
                 status="intent",
                 body=self._render(latest, action),
-                fingerprint=fingerprint(latest),
+                fingerprint=entry.mark,
                 attempts=0,
                 response="",
                 route=route,

@@ -11,7 +11,7 @@ import msgspec
 
 from detectors.event_rules import ACTION, asked, meaning
 from detectors.incident_sql import sql
-from detectors.incident_words import action, cause_of, culprits, evidence, leading, scope, severity, summary
+from detectors.incident_words import action, cause_of, culprits, evidence, leading, members, scope, severity, summary
 from detectors.relation import Places, related, same_subject
 from detectors.state import unpack
 from schemas.event import Event
@@ -41,17 +41,34 @@ KEPT_MS = 3_600_000
 
 MOST_KEPT = 10_000
 
+MOST_HELD = 256
+"""Verdicts of one incident that are kept whole; of further ones only who they are: state stays below 512 KiB."""
+
+MOST_NAMED = 1_000
+"""So many of its verdicts' ids an incident names."""
+
+CROWD = 32
+GROWTH_MS = 1_000
+"""An incident of more verdicts than a reader takes in one by one says its growth once a second."""
+
 
 class _Held(msgspec.Struct, kw_only=True):
     """One incident that is not over: its verdicts by id (newest word), and what was last said of it."""
 
     version: Literal[1] = 1
     findings: dict[str, Finding]
+    further: dict[str, tuple[int, int]] = {}
     notes: list[Evidence] = []
     opened_ms: int
     quiet_since_ms: int | None = None
     state: IncidentState = "suspect"
     last: Incident | None = None
+
+    def crowded(self, now_ms: int) -> bool:
+        """Whether growth must wait until the last word is a second old."""
+        if self.last is None or self.last.state == "suspect" or len(self.findings) <= CROWD:
+            return False
+        return now_ms - self.last.ts_ms < GROWTH_MS
 
 
 class _Book(msgspec.Struct, kw_only=True):
@@ -91,15 +108,17 @@ class IncidentBook:
         now = self._book.now_ms
         said: list[Incident] = []
         for id_, held in list(self._held.items()):
+            if held.crowded(now):
+                continue
             for finding in held.findings.values():
                 if finding.state != "close" and now - finding.ts_ms > UNHEARD_MS:
                     held.findings[finding.id] = msgspec.structs.replace(finding, state="close")
+            for further in [f for f, (_, heard_ms) in held.further.items() if now - heard_ms > UNHEARD_MS]:
+                self._leave(held, further)
             said += self._step(id_, held)
         over = self._book.over
-        for finding_id in [f for f, (_, at) in over.items() if now - at > KEPT_MS]:
-            del over[finding_id]
-        while len(over) > MOST_KEPT:
-            del over[next(iter(over))]
+        while over and (len(over) > MOST_KEPT or now - next(iter(over.values()))[1] > KEPT_MS):
+            del over[next(iter(over))]  # the oldest: they were put in as they ended
         return said
 
     def open(self) -> tuple[Incident, ...]:
@@ -115,17 +134,19 @@ class IncidentBook:
         """Continue from `state()`; raises detectors.state.StateError where a piece cannot be continued."""
         self._book = unpack(state[""], _Book) if "" in state else _Book()
         self._held = {id_: unpack(piece, _Held) for id_, piece in sorted(state.items()) if id_}
-        self._of_finding = {f: id_ for id_, held in self._held.items() for f in held.findings}
+        self._of_finding = {f: id_ for id_, held in self._held.items() for f in (*held.findings, *held.further)}
 
     def _finding(self, finding: Finding) -> list[Incident]:
         said = self.advance(finding.ts_ms)
         id_ = self._of_finding.get(finding.id)
         if id_ is not None:
             held = self._held[id_]
+            if finding.id in held.further:
+                return said + self._further(id_, held, finding)
             if finding.revision <= held.findings[finding.id].revision:
                 return said
             held.findings[finding.id] = _grown(held.findings[finding.id], finding)
-            return said + self._step(id_, held)
+            return said + self._grow(id_, held)
         known, _ = self._book.over.get(finding.id, (-1, 0))
         if finding.revision <= known or finding.state == "close":
             return said
@@ -138,11 +159,49 @@ class IncidentBook:
             return said + self._step(id_, held)
         id_ = min(joined, key=lambda i: (self._held[i].opened_ms, i))
         held = self._held[id_]
-        held.findings[finding.id] = finding
         self._of_finding[finding.id] = id_
+        if self._room(held):
+            held.findings[finding.id] = finding
+        else:
+            held.further[finding.id] = (finding.revision, finding.ts_ms)
         for other in sorted(set(joined) - {id_}):
             said += self._merge(id_, other)
-        return said + self._step(id_, held)
+        return said + self._grow(id_, held)
+
+    def _room(self, held: _Held) -> bool:
+        """Whether one more verdict is kept whole; those that are over make room, but for the one that leads."""
+        if len(held.findings) < MOST_HELD:
+            return True
+        ended = [f for f in held.findings.values() if f.state == "close"]
+        if not ended:
+            return False
+        lead = leading(list(held.findings.values())).id
+        old = min((f for f in ended if f.id != lead), key=lambda f: (f.ts_ms, f.id), default=None)
+        if old is None:
+            return False
+        del held.findings[old.id]
+        held.further[old.id] = (old.revision, old.ts_ms)
+        self._leave(held, old.id)
+        return True
+
+    def _further(self, id_: str, held: _Held, finding: Finding) -> list[Incident]:
+        """News of a verdict that is not kept whole: only whether it goes on counts."""
+        if finding.revision <= held.further[finding.id][0]:
+            return []
+        held.further[finding.id] = (finding.revision, finding.ts_ms)
+        if finding.state == "close":
+            self._leave(held, finding.id)
+        return self._grow(id_, held)
+
+    def _leave(self, held: _Held, finding_id: str) -> None:
+        """A verdict is not held any more; a late repeat of it opens nothing."""
+        revision, _ = held.further.pop(finding_id)
+        self._of_finding.pop(finding_id, None)
+        self._book.over[finding_id] = (revision, self._book.now_ms)
+
+    def _grow(self, id_: str, held: _Held) -> list[Incident]:
+        """Say what changed; in a crowd that is left to the next second."""
+        return [] if held.crowded(self._book.now_ms) else self._step(id_, held)
 
     def _belongs(self, finding: Finding, held: _Held) -> bool:
         return any(related(finding, member, self._book.places) for member in held.findings.values())
@@ -150,9 +209,17 @@ class IncidentBook:
     def _merge(self, into: str, other: str) -> list[Incident]:
         """Two incidents turn out to be one: the younger is resolved and lives on in the older."""
         held, gone = self._held[into], self._held.pop(other)
-        held.findings |= gone.findings
+        for finding in gone.findings.values():
+            if self._room(held):
+                held.findings[finding.id] = finding
+            else:
+                held.further[finding.id] = (finding.revision, finding.ts_ms)
+        held.further |= gone.further
+        ended = [f.id for f in gone.findings.values() if f.id in held.further and f.state == "close"]
         held.notes += [note for note in gone.notes if note not in held.notes]
-        self._of_finding |= dict.fromkeys(gone.findings, into)
+        self._of_finding |= dict.fromkeys((*gone.findings, *gone.further), into)
+        for finding_id in ended:
+            self._leave(held, finding_id)
         assert gone.last is not None
         return [
             msgspec.structs.replace(
@@ -194,9 +261,9 @@ class IncidentBook:
         now = self._book.now_ms
         findings = list(held.findings.values())
         active = [f for f in findings if f.state != "close"]
-        if active:
+        if active or held.further:
             held.quiet_since_ms = None
-            sure = max(f.confidence for f in active) >= SURE or len({f.detector for f in active}) > 1
+            sure = max((f.confidence for f in active), default=0.0) >= SURE or len({f.detector for f in active}) > 1
             was = held.last is not None and held.last.state != "suspect"
             held.state = "confirmed" if sure or was or now - held.opened_ms >= CONFIRM_MS else "suspect"
         elif held.quiet_since_ms is None:
@@ -246,7 +313,8 @@ class IncidentBook:
             evidence=evidence(lead, findings, held.notes),
             action=action(cause, lead.kind, [*findings, lead], held.notes),
             sql=sql(lead, who, onset_ms, now),
-            findings=tuple(sorted(held.findings)),
+            findings=tuple(sorted((*held.findings, *held.further))[:MOST_NAMED]),
+            members=members(findings, who),
         )
         if last is not None and not noted and _seen(last) == _seen(incident):
             return []

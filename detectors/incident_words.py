@@ -31,6 +31,8 @@ BETTER: frozenset[Cause] = frozenset(
 ABOUT = 0.2
 """Confidences this close count as the same: they are rounded judgements, not measurements."""
 
+MOST_MEMBERS = 64
+
 LOOK: dict[Kind, str] = {
     "hang": "Look at the stack of the ranks named; restart the job without their node if they are stuck.",
     "slow_link": "Compare the links of the named group's nodes; check their cables, ports and counters.",
@@ -101,6 +103,23 @@ def culprits(lead: Finding, findings: Sequence[Finding]) -> tuple[Subject, ...]:
 def scope(lead: Finding, who: Sequence[Subject]) -> Scope:
     """The leading verdict's, or that of a link that explains it."""
     return "link" if who and all(s.scope == "link" for s in who) else lead.subject.scope
+
+
+def members(findings: Sequence[Finding], who: Sequence[Subject]) -> tuple[str, ...]:
+    """The nodes that the verdicts are about besides those of the culprits, each with how many of its GPUs; at most 64,
+    the rest as a number."""
+    blamed = {subject.node for subject in who}
+    parts: dict[str, set[str]] = {}
+    for subject in (f.subject for f in findings if f.subject.node and f.subject.node not in blamed):
+        found = parts.setdefault(subject.node, set())
+        if subject.gpu or subject.rank is not None:
+            found.add(subject.gpu or f"rank {subject.rank}")
+    named = [
+        f"{node} ({len(found)} GPU{'s' if len(found) > 1 else ''})" if found else node
+        for node, found in sorted(parts.items())
+    ]
+    more = len(named) - MOST_MEMBERS
+    return tuple([*named[:MOST_MEMBERS], *([f"and {more} more"] if more > 0 else [])])
 
 
 def severity(lead: Finding, confirmed: bool) -> Severity:

@@ -14,8 +14,8 @@ class Incident(Record, frozen=True, kw_only=True, tag="incident"):
     """The whole incident as of `revision` (a reader needs only the newest one).
 
     `id` never changes while it lives; `change` says why this revision was written. `findings` are the ids of the
-    verdicts it joins. `members` are the nodes that they are about besides the culprits ("r03-t07 (4 GPUs)"), at most
-    64. `sql` shows the evidence in ClickHouse.
+    verdicts it joins, at most 1,000. `members` are the nodes that these are about besides the culprits ("r03-t07
+    (4 GPUs)"), at most 64. `sql` shows the evidence in ClickHouse.
     """
 
     topic = "incidents"
