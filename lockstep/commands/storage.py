@@ -2,12 +2,17 @@
 
 import os
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lockstep.options import run_until_signal, settings, settings_options
+from lockstep.options import run_until_signal, say, settings, settings_options
+from runtime.errors import UserError
 from runtime.settings import ClickHouse
+
+if TYPE_CHECKING:
+    from storage.engine import EngineSettings
 
 
 @click.group()
@@ -91,3 +96,59 @@ def serve(data: str | None, port: int | None, host: str | None) -> None:
         click.echo(f"ready {chosen.clickhouse_host}:{number}")
 
     run_until_signal("database", lambda stop: serve_engine(chosen, ready, stop))
+
+
+@command.command(epilog="Example: lockstep storage backup --data ./data history.tar")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--data", metavar="DIR", help="Data folder [LOCKSTEP_ENGINE_DATA]")
+def backup(file: Path, data: str | None) -> None:
+    """Write the embedded engine's data folder into a file, while no engine runs on it."""
+    from storage.engine.backup import backup as write
+
+    size = write(_engine(data), file)
+    click.echo(f"{file}: {size / (1 << 20):.1f} MiB")
+
+
+@command.command(epilog="Example: lockstep storage restore --data ./new history.tar")
+@click.argument("file", type=click.Path(dir_okay=False, exists=True, path_type=Path))
+@click.option("--data", metavar="DIR", help="Data folder, empty [LOCKSTEP_ENGINE_DATA]")
+def restore(file: Path, data: str | None) -> None:
+    """Make a data folder for the embedded engine from a backup."""
+    from storage.engine.backup import restore as read
+
+    chosen = _engine(data)
+    read(chosen, file)
+    click.echo(f"restored into {chosen.engine_data}")
+
+
+@command.command(epilog="Example: lockstep storage copy --from 127.0.0.1:8123 --clickhouse-host ch-1")
+@settings_options(ClickHouse)
+@click.option("--from", "origin", metavar="HOST:PORT", required=True, help="Where the rows are: an embedded engine.")
+@click.option("--from-database", metavar="TEXT", default="lockstep", show_default=True)
+def copy(origin: str, from_database: str, **options: Any) -> None:
+    """Copy the whole history from one ClickHouse into another: from the embedded engine to a server.
+
+    Both must be migrated. It may be run again: rows replace themselves.
+    """
+    import contextlib
+
+    from storage.client import get_client
+    from storage.copy import copy as copy_all
+
+    host, _, port = origin.rpartition(":")
+    if not host or not port.isdigit():
+        raise UserError(f"--from {origin}: give HOST:PORT")
+    there = settings(ClickHouse, options)
+    here = ClickHouse(clickhouse_host=host, clickhouse_port=int(port), clickhouse_database=from_database)
+    with (
+        contextlib.closing(get_client(here, timeout_s=3600)) as source,
+        contextlib.closing(get_client(there, timeout_s=3600)) as target,
+    ):
+        click.echo(f"{copy_all(source, target, say):,} rows copied")
+
+
+def _engine(data: str | None) -> "EngineSettings":
+    from runtime.settings import from_environment
+    from storage.engine import EngineSettings
+
+    return from_environment(EngineSettings, os.environ, engine_data=data)

@@ -91,8 +91,9 @@ def configure(folder: Path, settings: EngineSettings) -> Path:
 
 
 def has_default(folder: Path) -> bool:
-    """Whether database `default` was made by us and lies in `folder`."""
-    return (folder / "metadata" / "default.sql").exists()
+    """Whether database `default` was made by us and has had a table: before it has one, its statement is there, but not
+    the folder of its tables, and the engine would not attach it."""
+    return (folder / "metadata" / "default").exists()
 
 
 def _escaped(path: Path) -> str:

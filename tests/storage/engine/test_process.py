@@ -91,6 +91,16 @@ def test_data_is_there_after_a_restart(tmp_path: Path) -> None:
             assert client.command("SELECT sum(a) FROM other.kept FINAL") == 3
 
 
+def test_a_folder_whose_default_database_never_had_a_table_starts_again(tmp_path: Path) -> None:
+    for life in range(3):
+        with engine(tmp_path) as settings, closing(connect(settings.clickhouse_port)) as client:
+            assert client.command("SELECT engine FROM system.databases WHERE name = 'default'") == "Atomic"
+            client.command("CREATE DATABASE IF NOT EXISTS other")
+            if life == 1:
+                client.command("CREATE TABLE passing (a Int8) ENGINE = MergeTree ORDER BY a")
+                client.command("DROP TABLE passing SYNC")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_cleanly_also_with_work_in_it(tmp_path: Path, number: signal.Signals) -> None:
     process = start_engine(tmp_path)
