@@ -10,6 +10,7 @@ import sys
 
 # A part a line: its module, and what it does.
 PARTS: dict[str, str] = {
+    "storage": "random deaths of writer, roller and engine; the tables and roll-ups against what was produced",
     "alerts": "random incident lives, random deaths of the alerter, a receiver that counts as PagerDuty does",
 }
 
