@@ -133,11 +133,22 @@ def connected(connection: Connection, make: Callable[..., T], *arguments: Any, *
         for left in made:
             left.close()
         # kafka-python keeps a refusal to itself and goes on trying; the broker did answer just now.
-        who = f"let {connection.broker_user} in" if connection.broker_user else "go on without a user"
         raise BrokerUnreachable(
-            f"the broker at {connection.broker} answers, but does not {who}: check LOCKSTEP_BROKER_USER, "
-            f"LOCKSTEP_BROKER_PASSWORD and LOCKSTEP_BROKER_SASL_MECHANISM ({_plain(error)})"
+            f"the broker at {connection.broker} answers, but {_refusal(connection)} ({_plain(error)})"
         ) from None
+
+
+def _refusal(connection: Connection) -> str:
+    check = "check LOCKSTEP_BROKER_USER, LOCKSTEP_BROKER_PASSWORD and LOCKSTEP_BROKER_SASL_MECHANISM"
+    if connection.broker_user:
+        return f"does not let {connection.broker_user} in: {check}"
+    if connection.broker_embedded:
+        return "does not go on as an embedded one: is it a Kafka? then leave out --broker-embedded"
+    # The embedded broker closes the connection on a client that was not told what it speaks to.
+    return (
+        "does not go on: if it is the embedded broker of `lockstep up`, give --broker-embedded yes "
+        f"(LOCKSTEP_BROKER_EMBEDDED=true); if it is a Kafka that wants a user, {check}"
+    )
 
 
 def all_partitions(connection: Connection, client: KafkaConsumer, topics: Iterable[str]) -> list[TopicPartition]:

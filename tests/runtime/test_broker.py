@@ -50,3 +50,9 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(UserError, match=r"pip install 'gpu-lockstep\[embedded\]'"), EmbeddedBroker():
         pass
+
+
+def test_who_takes_it_for_a_kafka_is_told_what_it_is() -> None:
+    with EmbeddedBroker() as broker, pytest.raises(BrokerUnreachable, match="--broker-embedded yes") as told:
+        wait_for_broker(Connection(broker=broker.address), 1)
+    assert "\n" not in str(told.value)
