@@ -1,5 +1,6 @@
 """The Faust app: a factory, because an app made at import would hold on to an event loop that never runs."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ the collectives waiting. A larger message comes all the same, alone."""
 
 
 class _App(faust.App):
+    logger = logging.getLogger("faust")  # or every start and stop of its parts would be told as a message of ours
+
     async def on_first_start(self) -> None:
         """Faust makes folders for tables here; ours are in memory."""
 

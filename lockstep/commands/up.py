@@ -3,18 +3,20 @@
 import os
 import signal
 import threading
+from pathlib import Path
 
 import click
 
 from lockstep.local import data_folder, hold, services
-from lockstep.supervisor import Supervisor
+from lockstep.supervisor import Addresses, Supervisor
 from runtime.clock import SystemClock
 from runtime.ports import free_port, require_free
 
 
 @click.command(
-    epilog="Example: lockstep up --http-port 8123 &\n\n"
-    "Then: lockstep agent --broker ADDRESS, with the address that `up` prints."
+    epilog="Example: lockstep up --http-port 8123\n\n"
+    "It prints the command of an agent for this machine: lockstep agent --broker ADDRESS --broker-embedded yes "
+    "--spool-dir DIR"
 )
 @click.option("--data", metavar="DIR", help="Data folder [LOCKSTEP_DATA]  [default: ~/.local/share/lockstep]")
 @click.option("--http-port", type=click.IntRange(0, 65535), default=8123, show_default=True, help="0 takes a free one.")
@@ -38,12 +40,25 @@ def command(data: str | None, http_port: int, workers: int, quiet: bool) -> None
         supervisor = Supervisor(plan, os.environ, log, SystemClock(), echo=not quiet)
         try:
             supervisor.start(lambda name: click.echo(f"starting {name}", err=True))
-            click.echo(f"broker    {supervisor.addresses['broker']}  (embedded: LOCKSTEP_BROKER_EMBEDDED=true)")
-            click.echo(f"database  http://{supervisor.addresses['database']}  (ClickHouse's HTTP interface)")
-            click.echo(f"log       {log}")
-            if not paged:
-                click.echo("alerts    off: set LOCKSTEP_PAGERDUTY_ROUTING_KEY to page somebody")
+            click.echo(ready(supervisor.addresses, folder, log, paged=paged))
             while not stop.wait(1.0):
                 supervisor.tend()
         finally:
             supervisor.stop()
+        click.echo(f"stopped; the history is in {folder}, a later `lockstep up` goes on with it")
+
+
+def ready(addresses: Addresses, folder: Path, log: Path, *, paged: bool) -> str:
+    """What one does next, with commands to copy."""
+    broker, database = addresses["broker"], addresses["database"]
+    port = database.rpartition(":")[2]
+    return "\n".join(
+        [
+            f"all ready: broker {broker} (embedded), database http://{database} (ClickHouse's HTTP interface)",
+            f"log       {log}",
+            *([] if paged else ["alerts    off: set LOCKSTEP_PAGERDUTY_ROUTING_KEY to page somebody"]),
+            f"watch     lockstep agent --broker {broker} --broker-embedded yes --spool-dir {folder / 'agent'}",
+            f"look      lockstep topics tail node-frames --broker {broker} --broker-embedded yes",
+            f'ask       lockstep query --clickhouse-port {port} "SELECT * FROM v_incidents"',
+        ]
+    )
