@@ -68,7 +68,13 @@ def records(seed: int, ticks: int) -> list[Record]:
     for seq in range(ticks):
         for n in range(NODES):
             old_ms = 2 * DAY_MS if chance.random() < 0.02 else 0
-            base = {"cluster": "chaos", "ts_ms": TICK + 1000 * seq - old_ms, "node": f"n{n}", "run_id": 1, "seq": seq}
+            base: dict[str, Any] = {
+                "cluster": "chaos",
+                "ts_ms": TICK + 1000 * seq - old_ms,
+                "node": f"n{n}",
+                "run_id": 1,
+                "seq": seq,
+            }
             uuids = [f"GPU-{n}-{g}" for g in range(GPUS)]
             power = [[float(chance.randint(300, 900))] for _ in uuids]
             gpus = tuple(Gpu(uuid=uuid, slot=g, job="j", rank=n * GPUS + g) for g, uuid in enumerate(uuids))
