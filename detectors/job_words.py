@@ -4,7 +4,7 @@ from detectors.blame import LateRank, SlowLinks
 from detectors.cause import Verdict as CauseVerdict
 from detectors.progress import Standstill
 from detectors.shift import Shift
-from detectors.steps import HeavyRank, StepCulprit
+from detectors.step_culprit import HeavyRank, StepCulprit
 from schemas.causes import CAUSES
 from schemas.finding import Evidence, Subject
 

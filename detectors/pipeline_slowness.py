@@ -88,7 +88,8 @@ class Peers:
         part = np.nan_to_num(usual) / np.maximum(np.nansum(usual, axis=1, keepdims=True), 1e-300)
         with np.errstate(divide="ignore"):
             both = np.log(np.where(part > 0, apart * part, 0.0).sum(axis=2))
-        return both - lower_median(both, 0)[None, :]
+        apart_from_stage: Floats = both - lower_median(both, 0)[None, :]
+        return apart_from_stage
 
     def _usual(self, cells: Grid) -> Floats:
         pasts = [self._stages.get(stage, ()) for stage in cells.stages]
