@@ -30,23 +30,27 @@ class AlertsSettings(Connection, frozen=True, kw_only=True):
     pagerduty_routing_key_job_owner: RoutingKey = ""
     pagerduty_routing_key_operations: RoutingKey = ""
     pagerduty_routing_keys_before: Annotated[str, Meta(pattern=r"^([0-9A-Za-z]{32}(,[0-9A-Za-z]{32})*)?$")] = ""
-    pagerduty_url: Annotated[str, Meta(pattern=r"^https://")] = "https://events.pagerduty.com/v2/enqueue"
-    pagerduty_ca: str = ""
-    pagerduty_timeout_s: Positive = 10.0
+    pagerduty_url: Annotated[str, Meta(pattern=r"^https://", description="Where PagerDuty's Events API v2 is")] = (
+        "https://events.pagerduty.com/v2/enqueue"
+    )
+    pagerduty_ca: Annotated[str, Meta(description="CA file for it; the system's if not given")] = ""
+    pagerduty_timeout_s: Annotated[Positive, Meta(description="The most a request to it may take")] = 10.0
 
     webhook_url: Annotated[Url, Meta(description="Incidents as JSON to this address")] = ""
     webhook_secret: str = ""
     webhook_template: Annotated[str, Meta(description="JSON file with ${...}, the body to send")] = ""
 
     alertmanager_url: Annotated[Url, Meta(description="Base address of an Alertmanager, version 2 of its API")] = ""
-    alertmanager_user: str = ""
+    alertmanager_user: Annotated[str, Meta(description="User name for it, if it wants one")] = ""
     alertmanager_password: str = ""
 
     slack_token: str = ""
     slack_channel: Annotated[str, Meta(description="Channel id for Slack messages")] = ""
-    slack_url: Annotated[str, Meta(pattern=r"^https?://")] = "https://slack.com/api"
+    slack_url: Annotated[str, Meta(pattern=r"^https?://", description="Base address of Slack's API")] = (
+        "https://slack.com/api"
+    )
 
-    prometheus_port: Port = 0
+    prometheus_port: Annotated[Port, Meta(description="Own counters for Prometheus; 0 is off")] = 0
 
 
 def check_files(settings: AlertsSettings) -> None:
