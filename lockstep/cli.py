@@ -9,6 +9,7 @@ import sys
 
 import click
 
+from lockstep.group import Group, plainly
 from lockstep.variables import from_file, warn_of_unknown
 from runtime.errors import UserError
 
@@ -45,7 +46,7 @@ EXTRAS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that knows its commands' names and imports one only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -101,7 +102,7 @@ def main() -> None:
         sys.exit(2)
     except click.ClickException as error:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "lockstep"
-        click.echo(f"lockstep: {error.format_message().rstrip('.')}; see `{path} --help`", err=True)
+        click.echo(f"lockstep: {plainly(error)}; see `{path} --help`", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

@@ -76,18 +76,20 @@ def run_until_signal(process: str, run: Callable[[threading.Event], None]) -> No
 
 
 def _description(hint: Any) -> str:
-    if get_origin(hint) is Annotated:
-        for meta in get_args(hint)[1:]:
-            if isinstance(meta, Meta) and meta.description:
-                return meta.description + "."
-    return ""
+    """Also of an optional one: `Annotated[int, Meta(...)] | None`."""
+    if get_origin(hint) is not Annotated:
+        return next((said for part in get_args(hint) if (said := _description(part))), "")
+    metas = [meta for meta in get_args(hint)[1:] if isinstance(meta, Meta) and meta.description]
+    # The last is the field's own, before it come those of the type it is made of.
+    return f"{metas[-1].description}." if metas else _description(get_args(hint)[0])
 
 
 def _metavar(hint: Any) -> str:
-    base = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if choices(hint):
         return "|".join(choices(hint))
-    return {int: "N", float: "X", bool: "yes|no", str: "TEXT"}.get(base, "TEXT")
+    parts = get_args(hint)[:1] if get_origin(hint) is Annotated else get_args(hint)
+    known = {int: "N", float: "X", bool: "yes|no", str: "TEXT"}
+    return known.get(hint) or next((_metavar(part) for part in parts), "TEXT")
 
 
 def _shown(default: Any) -> str:

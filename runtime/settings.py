@@ -24,34 +24,47 @@ PREFIX = "LOCKSTEP_"
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """Where the broker is and how to speak to it; shared by every process."""
 
-    broker: Annotated[str, Meta(pattern=r"^\s*[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*\s*$")] = "127.0.0.1:9092"
-    broker_embedded: bool = False
-    broker_tls: bool = False
-    broker_tls_ca: str = ""
-    broker_tls_cert: str = ""
-    broker_tls_key: str = ""
-    broker_user: str = ""
+    broker: Annotated[
+        str, Meta(pattern=r"^\s*[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*\s*$", description="HOST:PORT[,HOST:PORT] of Kafka")
+    ] = "127.0.0.1:9092"
+    broker_embedded: Annotated[bool, Meta(description="It is the embedded broker of `lockstep up`, no Kafka")] = False
+    broker_tls: Annotated[bool, Meta(description="Speak TLS, trusting the system's CAs")] = False
+    broker_tls_ca: Annotated[str, Meta(description="PEM file of the CA to trust instead")] = ""
+    broker_tls_cert: Annotated[str, Meta(description="PEM file of this client's certificate")] = ""
+    broker_tls_key: Annotated[str, Meta(description="PEM file of its key")] = ""
+    broker_user: Annotated[
+        str, Meta(description="User name (SASL); its password comes from LOCKSTEP_BROKER_PASSWORD only")
+    ] = ""
     broker_password: str = ""
-    broker_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    cluster: Annotated[str, Meta(min_length=1, max_length=256)] = "default"
+    broker_sasl_mechanism: Annotated[
+        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], Meta(description="How the user logs in")
+    ] = "SCRAM-SHA-512"
+    cluster: Annotated[
+        str, Meta(min_length=1, max_length=256, description="Name of the cluster; stands in every record")
+    ] = "default"
+
+
+Host = Annotated[str, Meta(min_length=1, description="Host of ClickHouse's HTTP interface")]
+HttpPort = Annotated[Port, Meta(description="Its port")]
+User = Annotated[str, Meta(description="Its user; the password comes from LOCKSTEP_CLICKHOUSE_PASSWORD only")]
+Database = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="The database with Lockstep's tables")]
+Secure = Annotated[bool, Meta(description="Speak HTTPS")]
+Servers = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9_.-]*$", description="Cluster of ClickHouse servers to make tables on; none: one server"),
+]
 
 
 class ClickHouse(msgspec.Struct, frozen=True, kw_only=True):
     """Where ClickHouse's HTTP interface is."""
 
-    clickhouse_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    clickhouse_port: Port = 8123
-    clickhouse_user: str = "default"
+    clickhouse_host: Host = "127.0.0.1"
+    clickhouse_port: HttpPort = 8123
+    clickhouse_user: User = "default"
     clickhouse_password: str = ""
-    clickhouse_database: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "lockstep"
-    clickhouse_secure: bool = False
-    clickhouse_cluster: Annotated[
-        str,
-        Meta(
-            pattern=r"^[A-Za-z0-9_.-]*$",
-            description="Cluster of ClickHouse servers to make tables on; none: one server",
-        ),
-    ] = ""
+    clickhouse_database: Database = "lockstep"
+    clickhouse_secure: Secure = False
+    clickhouse_cluster: Servers = ""
 
 
 def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any) -> S:
@@ -84,7 +97,15 @@ _SPOKEN = {"yes": "true", "no": "false", "on": "true", "off": "false"}
 
 
 def _is_flag(cls: type[msgspec.Struct], name: str, value: Any) -> bool:
-    return isinstance(value, str) and next(f for f in msgspec.structs.fields(cls) if f.name == name).type is bool
+    return isinstance(value, str) and _says_yes_or_no(_kind(cls, name))
+
+
+def _kind(cls: type[msgspec.Struct], name: str) -> Any:
+    return next(field.type for field in msgspec.structs.fields(cls) if field.name == name)
+
+
+def _says_yes_or_no(kind: Any) -> bool:
+    return (get_args(kind)[0] if get_origin(kind) is Annotated else kind) is bool
 
 
 def choices(kind: Any) -> tuple[str, ...]:
@@ -106,17 +127,16 @@ def _literals(kind: Any) -> Iterator[Any]:
 
 def _expected(cls: type[msgspec.Struct], name: str) -> str:
     """What to give instead, where the type's own complaint does not say it."""
-    kind = next(field.type for field in msgspec.structs.fields(cls) if field.name == name)
+    kind = _kind(cls, name)
     if name == "broker":
         return "give HOST:PORT[,HOST:PORT]"
-    if kind is bool:
+    if _says_yes_or_no(kind):
         return "give yes or no"
     return f"give one of {', '.join(choices(kind))}" if choices(kind) else ""
 
 
 def _only(cls: type[msgspec.Struct], name: str) -> type[msgspec.Struct]:
-    field = next(f for f in msgspec.structs.fields(cls) if f.name == name)
-    return msgspec.defstruct("_Only", [(name, field.type)])
+    return msgspec.defstruct("_Only", [(name, _kind(cls, name))])
 
 
 def _where(name: str, given: Mapping[str, Any]) -> str:

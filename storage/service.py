@@ -14,7 +14,18 @@ from runtime.errors import UserError
 from runtime.groups import READS, WRITER
 from runtime.health import Counters, HealthReporter, serve_metrics
 from runtime.kafka import Consumer, Producer, wait_for_broker
-from runtime.settings import ClickHouse, Connection, Port, Positive
+from runtime.settings import (
+    ClickHouse,
+    Connection,
+    Database,
+    Host,
+    HttpPort,
+    Port,
+    Positive,
+    Secure,
+    Servers,
+    User,
+)
 from schemas.record import Natural
 from storage.check import differences
 from storage.client import StorageUnreachable, get_client
@@ -33,13 +44,13 @@ PATIENCE_S = 2.0
 class WriterSettings(Connection, frozen=True, kw_only=True):
     """Everything the writer is told. The clickhouse_* fields are those of `runtime.settings.ClickHouse`."""
 
-    clickhouse_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    clickhouse_port: Port = 8123
-    clickhouse_user: str = "default"
+    clickhouse_host: Host = "127.0.0.1"
+    clickhouse_port: HttpPort = 8123
+    clickhouse_user: User = "default"
     clickhouse_password: str = ""
-    clickhouse_database: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "lockstep"
-    clickhouse_secure: bool = False
-    clickhouse_cluster: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]*$")] = ""
+    clickhouse_database: Database = "lockstep"
+    clickhouse_secure: Secure = False
+    clickhouse_cluster: Servers = ""
     slot: Annotated[Natural, Meta(description="Number of this writer, from 0; fixed across restarts")] = 0
     prometheus_port: Annotated[Port, Meta(description="Answer Prometheus here; 0: do not")] = 0
     roll: Annotated[bool, Meta(description="Keep the roll-ups; done by the writer of slot 0")] = True

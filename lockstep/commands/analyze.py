@@ -35,7 +35,9 @@ class _Ticker:
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--kind", type=click.Choice(sorted(READERS)), help="What the files are, instead of recognising them.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the answer."
+)
 @click.option("--events", "listed", is_flag=True, help="List the decoded records instead, one JSON object a line.")
 @click.option("--fail-on-incident", is_flag=True, help="Exit with status 1 where anything is out of step.")
 def command(paths: tuple[Path, ...], kind: str | None, form: str, listed: bool, fail_on_incident: bool) -> None:

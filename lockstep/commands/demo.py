@@ -33,7 +33,9 @@ DEFAULTS: dict[str, Any] = {"fault": "gpu_degraded", "speed": 3.0}
 )
 @settings_options(FleetSettings, hidden=("ticks", "start_ms"))
 @click.option("--once", is_flag=True, help="Stop when the verdict is there; else all keeps running for your queries.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the answer."
+)
 @click.option("--data", metavar="DIR", help="Keep the data here  [default: a temporary folder, removed]")
 @click.option("--list-faults", is_flag=True, help="Show what can be put in, and stop.")
 @click.option("--fail-on-incident", is_flag=True, help="Exit status 1 when an incident was found.")

@@ -20,7 +20,9 @@ SIGNS = {"ok": "ok", "absent": "--", "attention": "!", "broken": "XX"}
 )
 @settings_options(AgentSettings)
 @settings_options(ClickHouse)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the answer."
+)
 def command(form: str, **options: Any) -> None:
     """Look at this machine: packages, GPU driver, kernel log, job files, disk, clock, broker, database.
 

@@ -33,7 +33,9 @@ def _names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 @click.option("--list", "listed", is_flag=True, help="List the questions that have names, and their parameters.")
 @click.option("--show", is_flag=True, help="Print the SQL of the named question, ask nothing.")
 @settings_options(ClickHouse, hidden=("clickhouse_cluster",))
-@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(list(FORMATS)), default="table", show_default=True, help="Of the answer."
+)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the answer into this file.")
 def command(
     sql: str | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lockstep.group import Group
 from lockstep.options import run_until_signal, say, settings, settings_options
 from runtime.errors import UserError
 from runtime.settings import ClickHouse
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
     from storage.engine import EngineSettings
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """ClickHouse: migrate, check, serve the embedded engine."""
 
 
-@command.command(epilog="Example: lockstep storage migrate --clickhouse-host ch-1 --dry-run")
+@command.command(
+    short_help="Bring the database up to date.",
+    epilog="Example: lockstep storage migrate --clickhouse-host ch-1 --dry-run",
+)
 @settings_options(ClickHouse)
 @click.option("--dry-run", is_flag=True, help="Print the SQL that would be run, change nothing.")
 @click.option("--allow-dangerous", is_flag=True, help="Also run what takes data away or rewrites it.")
@@ -46,7 +50,10 @@ def migrate(dry_run: bool, allow_dangerous: bool, **options: Any) -> None:
         click.echo(f"database {chosen.clickhouse_database} is up to date")
 
 
-@command.command(epilog="Example: lockstep storage check --clickhouse-host ch-1")
+@command.command(
+    short_help="Compare the database with what it should be.",
+    epilog="Example: lockstep storage check --clickhouse-host ch-1",
+)
 @settings_options(ClickHouse)
 def check(**options: Any) -> None:
     """Compare the database with the record classes. Exit status 1 where they differ."""
@@ -62,7 +69,7 @@ def check(**options: Any) -> None:
     sys.exit(1 if found else 0)
 
 
-@command.command(epilog="Example: lockstep storage roll --anew")
+@command.command(short_help="Bring the roll-ups up to date now.", epilog="Example: lockstep storage roll --anew")
 @settings_options(ClickHouse)
 @click.option("--anew", is_flag=True, help="From all raw rows there are, not only from what is new.")
 def roll(anew: bool, **options: Any) -> None:
@@ -80,10 +87,14 @@ def roll(anew: bool, **options: Any) -> None:
             click.echo(f"{name}: {done} spans computed")
 
 
-@command.command(epilog="Example: lockstep storage serve --data ./data --port 8123")
-@click.option("--data", metavar="DIR", help="Data folder [LOCKSTEP_ENGINE_DATA]")
-@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one [LOCKSTEP_CLICKHOUSE_PORT]")
-@click.option("--host", metavar="TEXT", help="Loopback unless a password is set [LOCKSTEP_CLICKHOUSE_HOST]")
+@command.command(
+    short_help="Run the embedded engine.", epilog="Example: lockstep storage serve --data ./data --port 8123"
+)
+@click.option("--data", metavar="DIR", help="Data folder. [LOCKSTEP_ENGINE_DATA]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N", help="0 takes a free one. [LOCKSTEP_CLICKHOUSE_PORT]"
+)
+@click.option("--host", metavar="TEXT", help="Loopback unless a password is set. [LOCKSTEP_CLICKHOUSE_HOST]")
 def serve(data: str | None, port: int | None, host: str | None) -> None:
     """ClickHouse's engine in this process, behind ClickHouse's HTTP interface: for trying, and for one machine."""
     from runtime.settings import from_environment
@@ -98,9 +109,12 @@ def serve(data: str | None, port: int | None, host: str | None) -> None:
     run_until_signal("database", lambda stop: serve_engine(chosen, ready, stop))
 
 
-@command.command(epilog="Example: lockstep storage backup --data ./data history.tar")
+@command.command(
+    short_help="Embedded engine: its data into a file.",
+    epilog="Example: lockstep storage backup --data ./data history.tar",
+)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--data", metavar="DIR", help="Data folder [LOCKSTEP_ENGINE_DATA]")
+@click.option("--data", metavar="DIR", help="Data folder. [LOCKSTEP_ENGINE_DATA]")
 def backup(file: Path, data: str | None) -> None:
     """Write the embedded engine's data folder into a file, while no engine runs on it."""
     from storage.engine.backup import backup as write
@@ -109,9 +123,12 @@ def backup(file: Path, data: str | None) -> None:
     click.echo(f"{file}: {size / (1 << 20):.1f} MiB")
 
 
-@command.command(epilog="Example: lockstep storage restore --data ./new history.tar")
+@command.command(
+    short_help="Embedded engine: its data from a file.",
+    epilog="Example: lockstep storage restore --data ./new history.tar",
+)
 @click.argument("file", type=click.Path(dir_okay=False, exists=True, path_type=Path))
-@click.option("--data", metavar="DIR", help="Data folder, empty [LOCKSTEP_ENGINE_DATA]")
+@click.option("--data", metavar="DIR", help="Data folder, empty. [LOCKSTEP_ENGINE_DATA]")
 def restore(file: Path, data: str | None) -> None:
     """Make a data folder for the embedded engine from a backup."""
     from storage.engine.backup import restore as read
@@ -121,10 +138,13 @@ def restore(file: Path, data: str | None) -> None:
     click.echo(f"restored into {chosen.engine_data}")
 
 
-@command.command(epilog="Example: lockstep storage copy --from 127.0.0.1:8123 --clickhouse-host ch-1")
+@command.command(
+    short_help="The whole history into another ClickHouse.",
+    epilog="Example: lockstep storage copy --from 127.0.0.1:8123 --clickhouse-host ch-1",
+)
 @settings_options(ClickHouse)
 @click.option("--from", "origin", metavar="HOST:PORT", required=True, help="Where the rows are: an embedded engine.")
-@click.option("--from-database", metavar="TEXT", default="lockstep", show_default=True)
+@click.option("--from-database", metavar="TEXT", default="lockstep", show_default=True, help="Their database.")
 def copy(origin: str, from_database: str, **options: Any) -> None:
     """Copy the whole history from one ClickHouse into another: from the embedded engine to a server.
 

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from lockstep.group import Group
 from lockstep.options import Number, say, settings, settings_options
 from lockstep.replay.recording import frame
 from lockstep.show import shown as show
@@ -19,12 +20,15 @@ BROKER_S = 5.0
 """A person waits: long enough for a broker that is just starting, short enough to notice a wrong address."""
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Create topics, look at what is on them."""
 
 
-@command.command(epilog="Example: lockstep topics create --broker kafka-1:9092 --partitions 12 --replication 3")
+@command.command(
+    short_help="Create every topic.",
+    epilog="Example: lockstep topics create --broker kafka-1:9092 --partitions 12 --replication 3",
+)
 @settings_options(Connection)
 @click.option("--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True, help="Of every topic.")
 @click.option("--replication", type=click.IntRange(1, 10), default=1, show_default=True, help="Copies of each.")
@@ -37,13 +41,16 @@ def create(partitions: int, replication: int, **options: str | None) -> None:
 
 
 @command.command(
+    short_help="Show the records of a topic.",
     epilog="Example: lockstep topics tail incidents --from-start --count 5\n\n"
     "Example: lockstep topics tail node-frames --format json | jq .sections.gpu\n\n"
-    "Example: lockstep topics tail node-frames --from-start --seconds 5 --format record > monday.records"
+    "Example: lockstep topics tail node-frames --from-start --seconds 5 --format record > monday.records",
 )
 @click.argument("topic")
 @settings_options(Connection)
-@click.option("--format", "form", type=click.Choice(["text", "json", "record"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "record"]), default="text", show_default=True, help="How."
+)
 @click.option("--from-start", is_flag=True, help="From the oldest record kept, not from now on.")
 @click.option("--count", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--seconds", type=Number(0.1), help="Stop after so long without a record.")

@@ -294,3 +294,50 @@ def test_the_agent_imports_nothing_that_only_others_need() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.endswith("heavy: []\n")
+
+
+def _commands(command: click.Command | None, path: str) -> list[tuple[str, click.Command]]:
+    assert command is not None
+    inner = command.commands.items() if isinstance(command, click.Group) else ()
+    return [(path, command), *(found for name, one in inner for found in _commands(one, f"{path} {name}"))]
+
+
+EVERY = [found for name in COMMANDS for found in _commands(group.get_command(click.Context(group), name), name)]
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY, ids=[path for path, _ in EVERY])
+def test_every_option_says_what_it_is_for(path: str, command: click.Command) -> None:
+    """A setting's words are the `description` of its Meta."""
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    mute = [option.opts[0] for option in options if not re.sub(r"\[[^]]*\]", "", option.help or "").strip(" .")]
+    assert mute == []
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY, ids=[path for path, _ in EVERY])
+def test_no_list_of_commands_is_cut_off(path: str, command: click.Command) -> None:
+    said = CliRunner().invoke(group, [*path.split(), "--help"], terminal_width=80).output
+    assert "..." not in said.partition("\nCommands:")[2]
+
+
+def test_a_number_is_asked_for_as_a_number() -> None:
+    said = CliRunner().invoke(group, ["agent", "--help"]).output
+    assert "--tray N " in said
+    assert "--interval-s X " in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["analyse"], "No such command 'analyse', did you mean analyze?; see `lockstep --help`"),
+        (["topics", "tial"], "No such command 'tial', did you mean tail?; see `lockstep topics --help`"),
+        (["simulate", "--tick", "3"], "No such option: --tick, did you mean --ticks?; see `lockstep simulate --help`"),
+        (["xyzzy"], "No such command 'xyzzy'; see `lockstep --help`"),
+    ],
+)
+def test_what_was_probably_meant_is_named(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["lockstep", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capfd.readouterr().err == f"lockstep: {said}\n"
