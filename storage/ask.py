@@ -54,6 +54,17 @@ def answer(
         ended.set()
 
 
+def columns(client: Client, sql: str, parameters: Mapping[str, str]) -> list[str]:
+    """The names of the answer's columns, without asking for it; none where only an answer would tell (SHOW)."""
+    try:
+        described = client.query(
+            f"DESCRIBE ({sql.rstrip().rstrip(';')})", parameters=dict(parameters) or None, settings=READ_ONLY
+        )
+    except Error:
+        return []
+    return [str(row[0]) for row in described.result_rows]
+
+
 def _tell(another: Callable[[], Client], mark: str, say: Callable[[str], None], ended: threading.Event) -> None:
     if ended.wait(FIRST_WORD_S):
         return

@@ -73,7 +73,7 @@ def command(
 
 
 def _ask(chosen: ClickHouse, statement: str, parameters: Mapping[str, str], form: str, output: Path | None) -> None:
-    from storage.ask import answer, whole_scans
+    from storage.ask import answer, columns, whole_scans
     from storage.client import get_client
 
     with contextlib.closing(get_client(chosen, timeout_s=3600)) as client:
@@ -84,9 +84,14 @@ def _ask(chosen: ClickHouse, statement: str, parameters: Mapping[str, str], form
         if form == "json":
             text = json.dumps(json.loads(b"".join(pieces))["data"], indent=2) + "\n"
             pieces = iter([text.encode()])
+        empty = True
         with _sink(output) as write:
             for piece in pieces:
+                empty = False
                 write(piece)
+            if empty and form == "table":
+                names = columns(client, statement, parameters)
+                write("".join(f"{line}\n" for line in ("  ".join(names), "0 rows") if line).encode())
 
 
 @contextlib.contextmanager

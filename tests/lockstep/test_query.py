@@ -48,6 +48,15 @@ def test_every_format(query: Query, tmp_path: Path) -> None:
     assert query(sql, "--format", "parquet")[1] == file.read_bytes()
 
 
+def test_no_rows_are_said_to_people_and_machines_get_nothing_else(query: Query) -> None:
+    sql = "SELECT number AS n, 'x' AS s FROM numbers(2) WHERE n > {most:UInt8};"
+    given = ("--param", "most=5")
+    assert query(sql, *given) == (0, b"n  s\n0 rows\n", "")
+    assert query(sql, *given, "--format", "json") == (0, b"[]\n", "")
+    assert query(sql, *given, "--format", "csv") == (0, b'"n","s"\n', "")
+    assert query("SHOW TABLES LIKE 'none such'") == (0, b"0 rows\n", "")
+
+
 def test_parameters_of_ones_own_sql(query: Query) -> None:
     asked = ("SELECT {x:UInt8} + 1 AS y, {s:String} AS s", "--format", "csv", "--param", "x=41", "--param", "s=it's=1")
     assert query(*asked)[1] == b'"y","s"\n42,"it\'s=1"\n'
