@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ../shared/data
+WORKERS ?= 2
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
@@ -29,7 +30,7 @@ demo: $(STAMP)  ## A simulated fleet of 8 NVL72 racks with one weak GPU, found a
 	$(BIN)/lockstep demo --once
 
 test: $(DEV_STAMP)  ## All tests; with Java and Maven they include a real Kafka
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 check: $(DEV_STAMP)  ## Format, lint, types, import rules, docs/wire.md as generated, the Compose file
 	$(BIN)/ruff format --check .
