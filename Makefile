@@ -17,12 +17,14 @@ install: $(DEV_STAMP)  ## A .venv with everything: the product, all extras, the 
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@echo "installing into $(VENV) (a few minutes) ..."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
 	@touch $@
 
 $(DEV_STAMP): $(STAMP)
+	@echo "installing the development tools (a minute) ..."
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from lockstep.progress import left
 from runtime.clock import Clock
 from schemas import Incident
 from schemas.readable import readable
@@ -51,7 +52,7 @@ def watch(
     until_s: float,
     clock: Clock,
     tend: Callable[[], None],
-    progress: Callable[[str], None],
+    progress: Callable[[str, object], None],
 ) -> Verdict:
     """Follow the fleet in ClickHouse until the fault is found and explained, or `until_s` of event time has passed."""
     began = clock.monotonic()
@@ -64,7 +65,9 @@ def watch(
         confirmed = [i for i in found if i.state != "suspect" and i.detected_ms >= fleet.start_ms]
         if confirmed and settled_at is None and (not truth.fault or _after(confirmed, truth)):
             settled_at = now_s + SETTLE_S
-        progress(_line(now_s, until_s, samples, fleet, len(confirmed)))
+        still = left(now_s, until_s, clock.monotonic() - began)
+        phase = (now_s > 0, now_s >= fleet.onset_s, len(confirmed))
+        progress(_line(now_s, until_s, samples, fleet, len(confirmed)) + still, phase)
         explained = any(matches(i, truth) and i.cause == truth.fault for i in confirmed)
         if now_s >= until_s or (settled_at is not None and (now_s >= settled_at or explained) and truth.fault):
             break

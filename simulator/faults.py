@@ -253,7 +253,7 @@ def _pipeline(e: Effects, site: Site, m: Moment) -> None:
 
 _SLOW = "step time of this part, relative to health"
 _LINK = "transfer time, relative to health"
-_NONE = "not used"
+UNUSED = "not used"
 
 FAULTS: dict[Cause, Fault] = {
     "gpu_degraded": Fault("rank", 1.3, _SLOW, 0, _gpu_degraded),
@@ -264,7 +264,7 @@ FAULTS: dict[Cause, Fault] = {
     "gpu_memory_error": Fault(
         "rank", 1.0, "correctable errors, relative to 4 a second", 0, _gpu_memory_error, ratio=False
     ),
-    "gpu_lost": Fault("rank", 1.0, _NONE, 0, _gpu_lost),
+    "gpu_lost": Fault("rank", 1.0, UNUSED, 0, _gpu_lost),
     "pcie_degraded": Fault("rank", 1.25, _SLOW, 0, _pcie_degraded),
     "nvlink_fault": Fault("rank", 4.0, _LINK, 0, _nvlink_fault),
     "fabric_link": Fault("link", 3.0, _LINK, 0, _fabric_link),
@@ -276,22 +276,22 @@ FAULTS: dict[Cause, Fault] = {
     "python_stall": Fault("rank", 1.5, "step time of a step with a stall, one in three", 0, _python_stall),
     "allocator_stall": Fault("rank", 1.4, _SLOW, 0, _allocator_stall),
     "sporadic_stall": Fault("rank", 1.6, "step time of a step with a stall, one in twenty", 0, _sporadic_stall),
-    "process_gone": Fault("rank", 1.0, _NONE, 0, _process_gone),
-    "node_lost": Fault("node", 1.0, _NONE, 0, _node_lost),
+    "process_gone": Fault("rank", 1.0, UNUSED, 0, _process_gone),
+    "node_lost": Fault("node", 1.0, UNUSED, 0, _node_lost),
     "work_imbalance": Fault("rank", 1.3, "work, relative to the peers", 0, _work_imbalance),
     "sequence_imbalance": Fault("job", 1.4, "longest work, relative to the shortest", 0, _sequence_imbalance),
     "workload_change": Fault("job", 1.3, "work of all ranks, relative to before", 0, _workload_change),
     "collective_configuration": Fault("job", 2.0, _LINK, 0, _collective_configuration),
-    "not_entered": Fault("rank", 1.0, _NONE, 0, _not_entered),
-    "gpu_stuck": Fault("rank", 1.0, _NONE, 0, _gpu_stuck),
-    "transport_stalled": Fault("link", 1.0, _NONE, 0, _transport_stalled),
-    "leak": Fault("node", 1.0, _NONE, 0, _leak),
+    "not_entered": Fault("rank", 1.0, UNUSED, 0, _not_entered),
+    "gpu_stuck": Fault("rank", 1.0, UNUSED, 0, _gpu_stuck),
+    "transport_stalled": Fault("link", 1.0, UNUSED, 0, _transport_stalled),
+    "leak": Fault("node", 1.0, UNUSED, 0, _leak),
     "coolant_flow": Fault("rack", 3.0, "flow lost, as a ratio", 15, _coolant_flow),
     "coolant_temperature": Fault("rack", 20.0, "kelvin added to the supply", 30, _coolant_temperature, ratio=False),
     "pump_fan": Fault("rack", 1.3, "flow lost, as a ratio", 5, _pump_fan),
-    "sensor_fault": Fault("rank", 1.0, _NONE, 0, _sensor_fault),
+    "sensor_fault": Fault("rank", 1.0, UNUSED, 0, _sensor_fault),
     "clock_wrong": Fault("node", 120.0, "seconds ahead", 0, _clock_wrong, ratio=False),
-    "pipeline": Fault("cluster", 1.0, _NONE, 0, _pipeline),
+    "pipeline": Fault("cluster", 1.0, UNUSED, 0, _pipeline),
 }
 
 

@@ -14,13 +14,14 @@ import msgspec
 from lockstep.demo import QUIET_S, Verdict, watch
 from lockstep.local import data_folder, hold, services
 from lockstep.options import settings, settings_options
+from lockstep.progress import Progress
 from lockstep.supervisor import Service, Supervisor
 from lockstep.words import incident_text
 from runtime.clock import SystemClock
 from runtime.ports import free_port
 from runtime.settings import ClickHouse
 from schemas.causes import CAUSES
-from simulator.faults import FAULTS
+from simulator.faults import FAULTS, UNUSED
 from simulator.fleet import truth_of
 from simulator.settings import FleetSettings
 
@@ -69,14 +70,15 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
     plan = services(folder, http_port=free_port(), workers=1, paged=False, extra=(simulate,))
     supervisor = Supervisor(plan, os.environ, folder / "log" / "lockstep.log", clock)
     try:
-        _say(f"{fleet.racks} NVL72 racks, one {fleet.job_size}-GPU job, at up to {fleet.speed:g} times real time")
+        usual = "; about 3 minutes on 2 idle cores" if _usual(fleet) else ""
+        _say(f"{fleet.racks} NVL72 racks, one {fleet.job_size}-GPU job, up to {fleet.speed:g} times real time{usual}")
         supervisor.start(lambda name: _say(f"starting {name}"))
         from storage.client import get_client
 
         host, _, port = supervisor.addresses["database"].rpartition(":")
         client = get_client(ClickHouse(clickhouse_host=host, clickhouse_port=int(port)))
         until_s = fleet.onset_s + (ramp_s(fleet.fault)) + QUIET_S + 30.0
-        progress = Progress(clock)
+        progress = Progress(clock, sys.stderr.isatty(), lambda text: click.echo(text, nl=False, err=True))
 
         def tend() -> None:
             supervisor.tend()
@@ -85,7 +87,9 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
         verdict = watch(client, fleet, truth, until_s, clock, tend, progress)
         progress.end()
         click.echo(json.dumps(verdict.plain(), indent=2) if form == "json" else _text(verdict, supervisor))
-        if not once:
+        if once:
+            _say("to ask the database yourself: lockstep demo (without --once) keeps it running")
+        else:
             _say(f'still running: lockstep query --clickhouse-port {port} "SELECT * FROM v_incidents"; Ctrl-C ends it')
             while True:
                 supervisor.tend()
@@ -95,23 +99,8 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
         supervisor.stop()
 
 
-class Progress:
-    """The latest line in place on a terminal; elsewhere a line every ten seconds."""
-
-    def __init__(self, clock: SystemClock) -> None:
-        self._clock, self._live, self._shown = clock, sys.stderr.isatty(), float("-inf")
-
-    def __call__(self, line: str) -> None:
-        now = self._clock.monotonic()
-        if self._live:
-            click.echo(f"\r{line:<100}", nl=False, err=True)
-        elif now - self._shown >= 10:
-            self._shown = now
-            _say(line)
-
-    def end(self) -> None:
-        if self._live:
-            click.echo("", err=True)
+def _usual(fleet: FleetSettings) -> bool:
+    return fleet == msgspec.structs.replace(FleetSettings(**DEFAULTS), start_ms=fleet.start_ms)
 
 
 def ramp_s(fault: str) -> float:
@@ -129,9 +118,12 @@ def _list_faults(form: str) -> None:
         listed = {name: {"scope": f.scope, "severity": f.severity, "meaning": f.meaning} for name, f in FAULTS.items()}
         click.echo(json.dumps(listed, indent=2))
         return
-    for name, fault in FAULTS.items():
-        click.echo(f"{name:<22} {fault.scope:<6} {CAUSES[name].words}")
-        click.echo(f"{'':<22} {'':<6} --severity {fault.severity:g}: {fault.meaning}")
+    rows = [("FAULT", "TARGET", "WHAT IT IS"), *((name, f.scope, CAUSES[name].words) for name, f in FAULTS.items())]
+    name_width, scope_width = (max(len(row[column]) for row in rows) for column in (0, 1))
+    for name, scope, words in rows:
+        click.echo(f"{name:<{name_width}}  {scope:<{scope_width}}  {words}")
+        if name in FAULTS and (fault := FAULTS[name]).meaning != UNUSED:
+            click.echo(f"{'':<{name_width}}  {'':<{scope_width}}  --severity {fault.severity:g}: {fault.meaning}")
 
 
 def _text(verdict: Verdict, supervisor: Supervisor) -> str:

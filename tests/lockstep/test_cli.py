@@ -283,6 +283,14 @@ def test_list_faults_for_machines() -> None:
     assert set(faults["leak"]) == {"scope", "severity", "meaning"}
 
 
+def test_list_faults_for_people_stands_in_columns() -> None:
+    lines = lockstep("demo", "--list-faults").stdout.splitlines()
+    assert lines[0].split() == ["FAULT", "TARGET", "WHAT", "IT", "IS"]
+    at = lines[0].index("WHAT")
+    assert [line for line in lines if line[at - 1] != " " or line[at] == " "] == []
+    assert [line for line in lines if "not used" in line] == []
+
+
 def test_the_agent_imports_nothing_that_only_others_need() -> None:
     code = (
         "import sys; sys.argv = ['lockstep', 'agent', '--help']\n"
