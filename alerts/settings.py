@@ -30,23 +30,23 @@ class AlertsSettings(Connection, frozen=True, kw_only=True):
     pagerduty_routing_key_job_owner: RoutingKey = ""
     pagerduty_routing_key_operations: RoutingKey = ""
     pagerduty_routing_keys_before: Annotated[str, Meta(pattern=r"^([0-9A-Za-z]{32}(,[0-9A-Za-z]{32})*)?$")] = ""
-    pagerduty_url: Annotated[str, Meta(pattern=r"^https://", description="Where PagerDuty's Events API v2 is")] = (
+    pagerduty_url: Annotated[str, Meta(pattern=r"^https://", description="Where events go")] = (
         "https://events.pagerduty.com/v2/enqueue"
     )
-    pagerduty_ca: Annotated[str, Meta(description="CA file for it; the system's if not given")] = ""
-    pagerduty_timeout_s: Annotated[Positive, Meta(description="The most a request to it may take")] = 10.0
+    pagerduty_ca: Annotated[str, Meta(description="CA file to trust there instead of the system's")] = ""
+    pagerduty_timeout_s: Annotated[Positive, Meta(description="The most a request may take")] = 10.0
 
     webhook_url: Annotated[Url, Meta(description="Incidents as JSON to this address")] = ""
     webhook_secret: str = ""
-    webhook_template: Annotated[str, Meta(description="JSON file with ${...}, the body to send")] = ""
+    webhook_template: Annotated[str, Meta(description="JSON file with ${...}: the body to send")] = ""
 
-    alertmanager_url: Annotated[Url, Meta(description="Base address of an Alertmanager, version 2 of its API")] = ""
-    alertmanager_user: Annotated[str, Meta(description="User name for it, if it wants one")] = ""
+    alertmanager_url: Annotated[Url, Meta(description="Base address of an Alertmanager (version 2 of its API)")] = ""
+    alertmanager_user: Annotated[str, Meta(description="User name there, if it asks for one")] = ""
     alertmanager_password: str = ""
 
     slack_token: str = ""
     slack_channel: Annotated[str, Meta(description="Channel id for Slack messages")] = ""
-    slack_url: Annotated[str, Meta(pattern=r"^https?://", description="Base address of Slack's API")] = (
+    slack_url: Annotated[str, Meta(pattern=r"^https?://", description="Where Slack's methods are")] = (
         "https://slack.com/api"
     )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from clickhouse_connect.driver.client import Client
 
-from schemas import Incident
+from schemas import Incident, Silence
 from storage.restore import restored
 
 
@@ -19,6 +19,27 @@ def incidents(
         parameters={"cluster": cluster, "since": since_ms, "open": open_only, "limit": limit},
     )
     return [restored(Incident, row) for row in found.named_results()]
+
+
+def incident_history(client: Client, *, cluster: str, since_ms: int, until_ms: int) -> list[Incident]:
+    """Every revision that was written in the period, oldest first. `cluster` "" means all."""
+    found = client.query(
+        "SELECT * FROM incidents FINAL WHERE ({cluster:String} = '' OR cluster = {cluster:String})"
+        " AND ts BETWEEN fromUnixTimestamp64Milli({since:Int64}) AND fromUnixTimestamp64Milli({until:Int64})"
+        " ORDER BY ts, id, revision",
+        parameters={"cluster": cluster, "since": since_ms, "until": until_ms},
+    )
+    return [restored(Incident, row) for row in found.named_results()]
+
+
+def silences(client: Client, *, cluster: str) -> list[Silence]:
+    """The newest word on each silence. `cluster` "" means all."""
+    found = client.query(
+        "SELECT * FROM silences FINAL WHERE {cluster:String} = '' OR cluster = {cluster:String}"
+        " ORDER BY ended DESC, ts DESC LIMIT 1 BY cluster, id",
+        parameters={"cluster": cluster},
+    )
+    return [restored(Silence, row) for row in found.named_results()]
 
 
 def position(client: Client) -> tuple[int, int]:
