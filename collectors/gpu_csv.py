@@ -7,6 +7,7 @@ column means is declared here by name, whichever tool wrote it; names of the cat
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from collectors.dcgm_fields import GPU_FIELDS
@@ -85,7 +86,9 @@ _ACTIONS = {"none": 0.0, "reset": 1.0, "gpu reset": 1.0, "reboot": 2.0, "node re
             "drain and reset": 4.0}  # fmt: skip
 
 _CATALOGUE = frozenset(names("gpu"))
-_UNIT = re.compile(r"\s*\[(.*)\]\s*$")
+LONGEST_NAME, MOST_COLUMNS = 128, 4096
+"""A column with a longer name is none of a GPU's, and a table with more columns is cut there: the longest names of
+nvidia-smi have 60 letters, and it has about 150."""
 
 
 class GpuRow(NamedTuple):
@@ -107,15 +110,16 @@ class GpuColumns:
     def __init__(self, columns: Iterable[str]) -> None:
         self._metrics: dict[str, tuple[str, str, float]] = {}
         self._reasons: dict[str, int] = {}
-        plain = {_UNIT.sub("", name).strip(): name for name in columns if name}
+        told = (name for name in islice(columns, MOST_COLUMNS) if name and len(name) <= LONGEST_NAME)
+        plain = {_name_and_unit(name)[0]: name for name in told}
         for name, column in plain.items():
-            unit = _UNIT.search(column)
+            unit = _name_and_unit(column)[1]
             if (reason := _REASON.fullmatch(name)) is not None and reason[1] in REASONS:
                 self._reasons[column] = REASONS[reason[1]]
             elif (known := _meaning(name)) is not None:
-                self._metrics[column] = (known[0], unit[1] if unit is not None else "", known[1])
+                self._metrics[column] = (known[0], unit, known[1])
         self._time = next((plain[name] for name in TIMES if name in plain), None)
-        self._scale = TIMES[_UNIT.sub("", self._time).strip()] if self._time is not None else 1.0
+        self._scale = TIMES[_name_and_unit(self._time)[0]] if self._time is not None else 1.0
         self._node = next((plain[name] for name in NODES if name in plain), None)
         self._names = [plain[name] for name in GPU_NAMES if name in plain]
         self._pci = next((plain[name] for name in ("pci.bus_id", "pci_bus_id") if name in plain), None)
@@ -155,6 +159,16 @@ class GpuColumns:
             values,
             None if isinstance(xid, str) else int(xid),
         )
+
+
+def _name_and_unit(column: str) -> tuple[str, str]:
+    """A heading of nvidia-smi and the unit at its end.
+
+    >>> _name_and_unit("power.draw [W]"), _name_and_unit("ts")
+    (('power.draw', 'W'), ('ts', ''))
+    """
+    name, opened, unit = column.strip().partition("[")
+    return (name.strip(), unit[:-1]) if opened and unit.endswith("]") else (column.strip(), "")
 
 
 def _meaning(name: str) -> tuple[str, float] | None:

@@ -16,7 +16,7 @@ MOST_TIMES = 100_000
 """Single times kept of one row: processes times iterations."""
 
 _JSON = re.compile(rb'"(average_bus_bandwidth|out_of_place|per_iter_timing|blocking_collectives)"\s*:')
-_TEXT = re.compile(rb"^#\s*(nThread\s|nccl-tests version|.*\bbusbw\b)", re.M)
+_TEXT = re.compile(rb"^#[ \t]{0,64}(nThread\s|nccl-tests version|[^\n]{0,512}\bbusbw\b)", re.M)
 
 _START = re.compile(r"^#\s*(nccl-tests version (\S+)|nThread )")
 _TEST = re.compile(r"^#\s*Collective test starting:\s*(\w+)")
