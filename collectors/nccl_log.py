@@ -67,6 +67,12 @@ def rank_of(line: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def world_of(line: str) -> int:
+    """The size of the communicator that a line says is complete; 0 where it says none."""
+    found = _INIT.search(line[:MOST]) if "Init COMPLETE" in line else None
+    return int(found.group(2)) if found else 0
+
+
 def event_of(found: LogLine, job: str = "") -> Event:
     """The line as an event of its rank: evidence for what other detectors say of it."""
     kind = "nccl_warn" if found.what in ("warn", "init") else "nccl_watchdog"

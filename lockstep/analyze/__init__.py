@@ -80,7 +80,7 @@ def analyze(paths: Sequence[Path | str], kind: str | None = None, progress: Prog
     for reader in dict.fromkeys(READERS.values()):
         of_kind = [i for i in known if READERS[i.kind] is reader]
         if of_kind:
-            runs += [RunVerdict(r.run, r.job, r.timed, judge(r, progress)) for r in reader(of_kind, progress)]
+            runs += [RunVerdict(r.run, r.job, r.timed, judge(r, progress), r.where) for r in reader(of_kind, progress)]
     if not any(i.records for i in known):
         where = str(known[0].path) if len(known) == 1 else f"{len(known)} files"
         raise UserError(f"{where}: no usable {known[0].kind} record ({_why(known)}); is the kind right?")

@@ -24,7 +24,7 @@ def load(input_: Input) -> Dump | None:
         return None
     input_.records = max(1, len(dump.ops))
     if dump.rank is None:
-        input_.notes.append("neither the dump nor the file's name tells whose it is: not judged")
+        input_.notes.append("not judged: neither the dump nor the file's name tells whose it is")
     return dump
 
 

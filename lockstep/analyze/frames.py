@@ -22,6 +22,9 @@ from schemas.topics import JOB_TOPICS
 MEASURED = frozenset(("node-frames", "events", "rack-frames", *JOB_TOPICS))
 """Topics that detection reads. Recorded findings count only where none of these is there to judge anew."""
 
+JUDGED = frozenset(("collectives", "steps", "findings"))
+"""Topics of which a straggler or hang can be told."""
+
 
 def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     """One run per cluster."""
@@ -34,6 +37,8 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
         streams = [_timed(input_, cluster, progress, counted=not number) for input_ in inputs]
         records = heapq.merge(*streams, key=itemgetter(0))
         yield Run(None, "", True, _ticks(records, cluster in measured), cluster)
+    if any(not topics & JUDGED for topics in first.values()):
+        inputs[0].notes = [*inputs[0].notes, "not judged: stragglers and hangs (no collectives or steps)"]
 
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:

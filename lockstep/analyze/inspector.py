@@ -5,6 +5,7 @@ rank, shared ones the job), the second makes the same frames as an agent would, 
 """
 
 import heapq
+import statistics
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
@@ -17,6 +18,8 @@ from collectors.inspector import IGNORED, DumpStats, InspectorReader, Member, Pa
 from detectors.groups import DEADLINE_MS
 from detectors.job import JobRecord
 from lockstep.analyze.files import LONGEST_LINE, lines, open_bytes, packed
+from lockstep.analyze.inspector_notes import RunSeen
+from lockstep.analyze.inspector_runs import Seen, runs
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
 from schemas.collective import CollectiveFrame
 from schemas.identity import digest
@@ -29,15 +32,28 @@ GAP_MS = 30_000
 
 
 def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
-    """One run per job found in the files."""
-    members: dict[Process, dict[str, Member]] = {}
-    writers = {input_.path: _scan(input_, members, progress) for input_ in inputs}
-    claims = _claims(members)
-    jobs = sorted({claim.job for claim in claims.values()})
-    for job in jobs:
-        wanted = {process: claim for process, claim in claims.items() if claim.job == job}
-        paths = [path for path, processes in writers.items() if processes & wanted.keys()]
-        yield Run(None, job, True, _ticks(paths, wanted, progress))
+    """One run per job found in the files; what cannot be one run is kept apart (`inspector_runs`)."""
+    of = {input_.path: input_ for input_ in inputs}
+    found = runs([seen for input_ in inputs for seen in _scan(input_, progress)])
+    for run in found:
+        claims = _claims(run.members)
+        for job in sorted({claim.job for claim in claims.values()}):
+            wanted = {process: claim for process, claim in claims.items() if claim.job == job}
+            paths = [path for path, processes in run.writers.items() if processes & wanted.keys()]
+            seen = RunSeen()
+            where = _where(paths) if len(found) > 1 else ""
+            coverage = statistics.median(of[path].coverage for path in paths)
+            yield Run(None, job, True, _ticks(paths, wanted, seen, progress), where=where, coverage=coverage)
+            said = where if where and where != paths[0].name else ""
+            of[paths[0]].notes += [f"{note} (in {said})" if said else note for note in seen.notes()]
+
+
+def _where(paths: list[Path]) -> str:
+    """What a run of several is told by: its file or its folders."""
+    if len(paths) == 1:
+        return paths[0].name
+    folders = list(dict.fromkeys(path.parent.name or str(path.parent) for path in paths))
+    return " and ".join(folders) if len(folders) < 3 else f"{folders[0]} and {len(folders) - 1} other folders"
 
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:
@@ -53,9 +69,9 @@ def decoded(input_: Input) -> Iterator[dict[str, Any]]:
         yield {"line": number, "event": "dump_stats" if isinstance(found, DumpStats) else "operation", **fields}
 
 
-def _scan(input_: Input, members: dict[Process, dict[str, Member]], progress: Progress) -> set[Process]:
-    """First pass over one file: counts, communicators and coverage; returns who wrote it."""
-    writers: set[Process] = set()
+def _scan(input_: Input, progress: Progress) -> list[Seen]:
+    """First pass over one file: counts and coverage; returns every process that wrote it, and as which rank."""
+    writers: dict[Process, Seen] = {}
     last: dict[tuple[Process, str, str], int] = {}
     seen = missed = 0
     for found in parsed(input_.path):
@@ -66,8 +82,9 @@ def _scan(input_: Input, members: dict[Process, dict[str, Member]], progress: Pr
         input_.records += 1
         if input_.records % 50_000 == 0:
             progress(f"reading {input_.path.name}", input_.records)
-        writers.add(found.process)
-        members.setdefault(found.process, {})[found.member.id] = found.member
+        if found.process not in writers:
+            writers[found.process] = Seen()
+        writers[found.process].note(input_.path, found)
         if isinstance(found, Perf) and found.function not in ("Send", "Recv"):
             key = (found.process, found.member.id, found.function)
             seen += 1
@@ -75,7 +92,7 @@ def _scan(input_: Input, members: dict[Process, dict[str, Member]], progress: Pr
                 missed += found.sn - last[key] - 1
             last[key] = found.sn
     input_.coverage = seen / (seen + missed) if seen + missed else 1.0
-    return writers
+    return list(writers.values())
 
 
 def _claims(members: dict[Process, dict[str, Member]]) -> dict[Process, Claim]:
@@ -112,7 +129,7 @@ def _claims(members: dict[Process, dict[str, Member]]) -> dict[Process, Claim]:
 
 
 def _ticks(
-    paths: list[Path], claims: dict[Process, Claim], progress: Progress
+    paths: list[Path], claims: dict[Process, Claim], seen: RunSeen, progress: Progress
 ) -> Iterator[tuple[int, list[JobRecord]]]:
     """Second pass: the frames of one job's nodes, every tick between its first and last line."""
     reducers: dict[str, CollectiveReducer] = {}
@@ -129,6 +146,7 @@ def _ticks(
             seq += 1
             yield tick, _frames(reducers, tick, seq, False)
             tick += TICK_MS
+        seen.watch(found)
         node = found.process.hostname
         if node not in reducers:
             reducers[node] = CollectiveReducer(claims.get)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from collectors.nccl_log import parse, rank_of
+from collectors.nccl_log import parse, rank_of, world_of
 from detectors.watchdog import LogLine
 from lockstep.analyze.files import lines
 from lockstep.analyze.recording import Input
@@ -13,24 +13,28 @@ MOST_LINES = 10_000
 
 
 class JobLog(NamedTuple):
-    """One log: what it says, with line numbers, and the ranks that write into it."""
+    """One log: what it says, with line numbers, the ranks that write into it, and its widest communicator's size (0
+    where it names none)."""
 
     said: list[tuple[int, LogLine]]
     writers: set[int]
+    world: int = 0
 
 
 def load(input_: Input) -> JobLog:
     """Everything in one log that speaks of a hang. Raises UserError where it cannot be read."""
     log = JobLog([], set())
+    world = 0
     for number, line in _lines(input_):
         if (rank := rank_of(line)) is not None and len(log.writers) < 1 << 20:
             log.writers.add(rank)
+        world = max(world, world_of(line))
         if len(log.said) < MOST_LINES and (found := parse(line)) is not None:
             log.said.append((number, found))
     input_.records = len(log.said)
     if not log.said:
         input_.skip("nothing of a hang")
-    return log
+    return log._replace(world=world)
 
 
 def decoded(input_: Input) -> Iterator[dict[str, Any]]:

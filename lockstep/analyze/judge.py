@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from detectors.event_watch import EventWatch
 from detectors.incident import IncidentBook
 from detectors.job import JobDetector, JobRecord
@@ -11,6 +13,9 @@ from schemas.event import Event
 from schemas.finding import Finding
 from schemas.incident import Incident
 from schemas.inventory import Inventory
+
+HALF = 0.5
+"""Under this part of the operations rounds are judged by chance: confidence falls with it, down to half."""
 
 
 def revisions(run: Run, progress: Progress) -> Iterator[Incident]:
@@ -49,7 +54,11 @@ def judge(run: Run, progress: Progress) -> list[Incident]:
 
     Each is the newest word on it while it went on, with the moment of its first detection.
     """
-    return fold(revisions(run, progress))
+    found = fold(revisions(run, progress))
+    if run.coverage >= HALF:
+        return found
+    share = 0.5 + run.coverage
+    return [replace(incident, confidence=incident.confidence * share) for incident in found]
 
 
 def fold(history: Iterable[Incident]) -> list[Incident]:

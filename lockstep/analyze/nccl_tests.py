@@ -34,11 +34,11 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
             if not run.whole:
                 input_.notes.append("the run did not come to its end: its last lines are missing")
             if not any(row.wrong is not None for row in run.rows):
-                input_.notes.append("results were not checked (no #wrong): whether they are right is not judged")
+                input_.notes.append("not judged: whether results are right: they were not checked (no #wrong)")
         runs += found
     if runs and not comparable(runs):
         first = next(i for i in inputs if i.records)
-        first.notes.append("fewer than three like runs on other hosts: the bandwidth itself is not judged")
+        first.notes.append("not judged: the bandwidth itself: fewer than three like runs on other hosts")
     findings = judge(CLUSTER, JOB, runs, MOMENT_MS)
     if runs:
         yield Run(None, JOB, False, [(MOMENT_MS, findings)])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from collectors.ras import MOST_BYTES, BadRas, parse
-from detectors.ras import RasDetector, Snapshot
+from detectors.ras import FROZEN_MS, RasDetector, Snapshot
 from lockstep.analyze.files import open_bytes
 from lockstep.analyze.judge import CLUSTER
 from lockstep.analyze.recording import Input
@@ -69,9 +69,15 @@ def judge(snapshots: dict[Path, list[Snapshot]]) -> Story:
             ticks.append((ts_ms, detector.update(snapshot, ts_ms)))
         for job, quiet_ms in detector.standing().items():
             notes.append(
-                f"{job}: all counts are equal and none moved for {quiet_ms / 1000:g} s: idle, or stuck on the GPUs; "
-                "RAS alone cannot tell, so it is not judged"
+                f"not judged: {job}: all counts are equal and none moved for {quiet_ms / 1000:g} s: idle, or stuck on "
+                "the GPUs; RAS alone cannot tell"
             )
+    if not flat:
+        notes.append("not judged: standstills: there is no communicator's state in it")
+    elif sum(bool(snapshot.communicators) for snapshot, _, _ in flat) < 2:
+        notes.append(
+            f"not judged: standstills: one snapshot; two at least {FROZEN_MS // 1000} s apart show whose count stands"
+        )
     return Story(ticks, bool(stamped), notes)
 
 

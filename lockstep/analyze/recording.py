@@ -45,6 +45,9 @@ class Run(msgspec.Struct):
     `ticks` are (tick in milliseconds, the records of that tick), in order; they can be gone through once. Events and
     findings in them (of a snapshot, which needs no detector that learns, or of a detector that the reader fed) go
     straight to the incidents, and so does inventory, which says where things are.
+
+    `where` tells runs apart that have one job's name (a folder); `coverage` is the part of the operations
+    that is there.
     """
 
     run: int | None
@@ -52,3 +55,5 @@ class Run(msgspec.Struct):
     timed: bool
     ticks: Iterable[tuple[int, Sequence[JobRecord | Event | Finding | Inventory]]]
     cluster: str = CLUSTER
+    where: str = ""
+    coverage: float = 1.0

@@ -27,6 +27,7 @@ class RunVerdict(msgspec.Struct):
     job: str
     timed: bool
     incidents: list[Incident]
+    where: str = ""
 
 
 class Report(msgspec.Struct):
@@ -111,7 +112,7 @@ class Report(msgspec.Struct):
         for run in self.runs:
             for incident in run.incidents:
                 head = f"{incident.severity.upper()} {incident.kind.replace('_', ' ')}"
-                where = f"run {run.run}: " if run.run is not None else ""
+                where = f"run {run.run}: " if run.run is not None else f"{run.where}: " if run.where else ""
                 words = CAUSES[incident.cause].words
                 other = f"; else {incident.runner_up}" if incident.runner_up else ""
                 out += [
@@ -138,6 +139,7 @@ def _incident(run: RunVerdict, incident: Incident) -> dict[str, Any]:
         "runner_up": incident.runner_up,
         "severity": incident.severity,
         "run": run.run,
+        **({"where": run.where} if run.where else {}),
         "culprits": [_culprit(subject) for subject in incident.culprits],
         "victims": incident.victims,
         "slowdown": incident.slowdown,

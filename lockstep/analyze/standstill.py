@@ -10,7 +10,7 @@ from detectors import flight, standstill, watchdog
 from detectors.flight_dump import Dump
 from detectors.hang import Hang
 from detectors.ras import Snapshot
-from lockstep.analyze import flight_recorder, job_log, ras
+from lockstep.analyze import flight_recorder, job_log, log_jobs, ras
 from lockstep.analyze.flight_recorder import Scene
 from lockstep.analyze.job_log import JobLog
 from lockstep.analyze.judge import CLUSTER
@@ -43,10 +43,22 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
         if folder not in known:
             scenes.append(Scene([folder], {}))
     for scene in scenes:
-        here = [log for path, log in logs.items() if path.parent in scene.folders]
+        here = {path: log for path, log in logs.items() if path.parent in scene.folders}
         near = {path: some for path, some in snapshots.items() if path.parent in scene.folders}
         mine = [i for i in inputs if i.path.parent in scene.folders]
-        yield _run(scene, here, near, mine)
+        apart = [list(here)] if scene.dumps or not here else log_jobs.jobs(here)
+        if len(apart) == 1:
+            yield _run(scene, list(here.values()), near, mine)
+            continue
+        if near:
+            yield _run(scene, [], near, mine)
+        next(i for i in mine if i.kind == "job-log").notes.append(
+            f"several jobs in one folder: {len(apart)}, told apart by their ranks, groups and days, judged apart"
+        )
+        for paths in apart:
+            run = _run(scene, [here[path] for path in paths], {}, [i for i in mine if i.path in paths])
+            run.where = paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
+            yield run
 
 
 def _run(scene: Scene, logs: list[JobLog], snapshots: dict[Path, list[Snapshot]], inputs: list[Input]) -> Run:
@@ -54,12 +66,12 @@ def _run(scene: Scene, logs: list[JobLog], snapshots: dict[Path, list[Snapshot]]
     story = ras.judge(snapshots)
     others = bool(scene.dumps) or any(log.said for log in logs)
     ticks = [(ts_ms, _renamed(found, job) if others else found) for ts_ms, found in story.ticks]
-    if snapshots and story.notes:
+    if snapshots:
         next(i for i in inputs if i.kind == "ras").notes.extend(story.notes)
     dumps = list(scene.dumps.values())
     if len(dumps) == 1:
         only = next(i for i in inputs if i.kind == "flight-recorder" and i.records)
-        only.notes.append("the dump of one rank alone does not tell who has not come: nothing is judged")
+        only.notes.append("not judged: the dump of one rank alone does not tell who has not come")
     said = sorted(((at, line) for log in logs for at, line in log.said), key=lambda s: s[0])
     told = watchdog.judge(said, {rank for log in logs for rank in log.writers})
     hangs = flight.judge(dumps)

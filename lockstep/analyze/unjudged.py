@@ -10,8 +10,8 @@ from lockstep.analyze.recording import Input, Progress, Run
 from runtime.errors import UserError
 
 WHY = {
-    "inspector-metrics": "means by GPU and size: they say how fast, not who; nothing is judged (give the JSON lines)",
-    "comma": "one rank's operations without its communicator's size; nothing is judged",
+    "inspector-metrics": "not judged: means by GPU and size say how fast, not who (give the JSON lines)",
+    "comma": "not judged: one rank's operations without its communicator's size",
 }
 
 
