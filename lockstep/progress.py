@@ -1,6 +1,6 @@
 """How far a long run is, for a person at a terminal and for who reads the output of a machine's run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from runtime.clock import Clock
 
@@ -33,10 +33,24 @@ class Progress:
             self._write("\n")
 
 
+def by_topic(sent: Mapping[str, int]) -> str:
+    """What was sent in all.
+
+    >>> by_topic({"steps": 12, "node-frames": 12960})
+    'sent 12,972 records: node-frames 12,960, steps 12'
+    """
+    each = ", ".join(f"{topic} {count:,}" for topic, count in sorted(sent.items()))
+    return f"sent {sum(sent.values()):,} records" + (f": {each}" if each else "")
+
+
+SURE_S = 10.0
+"""Of what is to be done, before its pace is known: the first seconds are those of everything starting."""
+
+
 def left(done_s: float, all_s: float, wall_s: float) -> str:
-    """How long it still takes at most, at the pace so far; empty where there is none yet.
+    """How long it still takes at most, at the pace so far; empty where that is not known yet.
 
     >>> left(30, 120, 20)
     ', at most 60 s more'
     """
-    return f", at most {max(0.0, all_s - done_s) * wall_s / done_s:.0f} s more" if done_s > 0 and wall_s > 0 else ""
+    return f", at most {max(0.0, all_s - done_s) * wall_s / done_s:.0f} s more" if done_s >= SURE_S else ""

@@ -3,7 +3,9 @@
 import gc
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -44,11 +46,13 @@ class Sender:
         self._changed = threading.Condition()
         self._on_the_way = 0
         self._repeats = Repeats()
+        self.sent: Counter[str] = Counter()
+        """Delivered records by topic."""
 
     def send(self, record: Record) -> None:
         with self._changed:
             self._on_the_way += 1
-        self._producer.send_record(record, self._done)
+        self._producer.send_record(record, partial(self._done, record.topic))
 
     def ready(self, stop: threading.Event) -> bool:
         """Wait until the next tick may be sent; False once `stop` is set."""
@@ -61,9 +65,11 @@ class Sender:
                 self._repeats.log(logger, logging.INFO, "wait", f"waiting: {self._pacer.fullest}")
         return False
 
-    def _done(self, error: Exception | None) -> None:
+    def _done(self, topic: str, error: Exception | None) -> None:
         with self._changed:
             self._on_the_way -= 1
+            if error is None:
+                self.sent[topic] += 1
             self._changed.notify_all()
 
 
@@ -92,8 +98,8 @@ def run(
     readers: tuple[str, ...] = (WORKER, WRITER),
     progress: Callable[[str], None] = logger.info,
     clock: Clock | None = None,
-) -> None:
-    """Simulate the fleet and send its records until `stop`, or for `settings.ticks`.
+) -> Counter[str]:
+    """Simulate the fleet and send its records until `stop`, or for `settings.ticks`; how many went to each topic.
 
     Event time goes at `settings.speed` times real time, or slower: the embedded broker forgets what `readers`
     (consumer groups) have not read, so each tick waits for them. Raises UserError where a setting makes no sense,
@@ -124,3 +130,4 @@ def run(
     finally:
         producer.close(FLUSH_S)
         pacer.close()
+    return sender.sent

@@ -1,11 +1,13 @@
 """`lockstep replay`: recorded telemetry onto the topics."""
 
+from collections import Counter
 from typing import Any
 
 import click
 
 from lockstep.options import Number, say, settings, settings_options
-from lockstep.replay import Paced, check, files, read, send_all
+from lockstep.progress import by_topic
+from lockstep.replay import RECORDING_SUFFIX, Paced, check, files, read, send_all
 from lockstep.replay.table import Columns
 from runtime.clock import SystemClock
 from runtime.errors import UserError
@@ -38,7 +40,7 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
     """Put recorded telemetry onto the topics with its own timestamps.
 
     FILES are recordings (.records) and tables (.parquet, .csv, .jsonl) of node or GPU readings. Replaying a file
-    with the --run-id of an earlier replay makes the same rows again, not more of them.
+    with the --run-id of an earlier replay makes the same rows again, not more of them: it says which that was.
     """
     connection = settings(Connection, options)
     clock, counters = SystemClock(), Counters()
@@ -50,6 +52,7 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
     pacer = EmbeddedPacer(connection, {group: READS[group] for group in (WORKER, WRITER)})
     began = shown = clock.monotonic()
     waiting = 0
+    topics: Counter[str] = Counter()
 
     def send(record: Record) -> None:
         nonlocal waiting
@@ -58,6 +61,7 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
             waiting = 0
             if not producer.flush(PATIENCE_S) or not pacer.wait(PATIENCE_S):
                 raise UserError(f"nobody reads any more, stopped ({pacer.fullest or 'the broker takes nothing'})")
+        topics[record.topic] += 1
         producer.send_record(record)
 
     def progress(count: int, ts_ms: int) -> None:
@@ -68,11 +72,11 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
 
     total = 0
     try:
-        for number, path in enumerate(chosen):
+        first = run_id if run_id is not None else clock.now_ms()
+        for run, path in enumerate(chosen, first):
             # Each file is a run of its own: its sequence numbers start anew.
-            run = (run_id if run_id is not None else clock.now_ms()) + number
             total += send_all(read(path, columns, connection.cluster, run), send, Paced(speed, clock), progress)
-            say(f"{path.name}: run {run}")
+            say(f"{path.name}: done")
     finally:
         sent = producer.flush(PATIENCE_S)
         producer.close(5)
@@ -80,7 +84,9 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
     dropped = counters.totals().get("dropped{buffer_full}", 0)
     if not sent or dropped:
         raise UserError(f"{total:,} records read, but the broker did not take all of them ({dropped:g} dropped)")
-    click.echo(f"{total:,} records in {clock.monotonic() - began:.1f} s")
+    click.echo(f"{total:,} records in {clock.monotonic() - began:.1f} s; {by_topic(topics)}")
+    if any(not path.name.endswith(RECORDING_SUFFIX) for path in chosen):
+        say(f"run number {first}: the same files with --run-id {first} make the same rows again, not more of them")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from lockstep.options import run_until_signal, settings, settings_options
+from lockstep.options import run_until_signal, say, settings, settings_options
+from lockstep.progress import by_topic
 from lockstep.simulate import run
 from runtime.settings import Connection
 from simulator.settings import FleetSettings
@@ -25,4 +26,4 @@ def command(**options: Any) -> None:
     # A hundred agents in one process would each say once what they do not find.
     logging.getLogger("collectors").setLevel(logging.WARNING)
     fleet, connection = settings(FleetSettings, options), settings(Connection, options)
-    run_until_signal("simulate", lambda stop: run(fleet, connection, stop))
+    run_until_signal("simulate", lambda stop: say(by_topic(run(fleet, connection, stop))))

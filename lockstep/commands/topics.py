@@ -51,11 +51,18 @@ def create(partitions: int, replication: int, **options: str | None) -> None:
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "record"]), default="text", show_default=True, help="How."
 )
+@click.option("-v", "--verbose", is_flag=True, help="All of each record, not one line of it.")
 @click.option("--from-start", is_flag=True, help="From the oldest record kept, not from now on.")
 @click.option("--count", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--seconds", type=Number(0.1), help="Stop after so long without a record.")
 def tail(
-    topic: str, form: str, from_start: bool, count: int | None, seconds: float | None, **options: str | None
+    topic: str,
+    form: str,
+    verbose: bool,
+    from_start: bool,
+    count: int | None,
+    seconds: float | None,
+    **options: str | None,
 ) -> None:
     """Show the records of TOPIC, decoded; what cannot be decoded is shown with its offset and the reason.
 
@@ -82,7 +89,7 @@ def tail(
                 except WireError as error:
                     _complain(f"{topic}/{message.partition}@{message.offset}", error, form)
                     continue
-                click.echo(show(record, form))
+                click.echo(show(record, form, verbose))
             sys.stdout.flush()
     finally:
         consumer.close()

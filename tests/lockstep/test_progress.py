@@ -42,6 +42,6 @@ def test_a_terminal_shows_every_line_in_place() -> None:
 
 
 def test_the_time_left_is_at_the_pace_so_far_and_unknown_before_it_began() -> None:
-    assert left(0, 120, 20) == ""
+    assert left(0, 120, 20) == left(9, 120, 20) == ""
     assert left(60, 120, 20) == ", at most 20 s more"
     assert left(130, 120, 20) == ", at most 0 s more"
