@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from lockstep.doctor.alerts import is_set_up
 from lockstep.local import data_folder, hold, services
 from lockstep.supervisor import Addresses, Supervisor
 from runtime.clock import SystemClock
@@ -31,7 +32,7 @@ def command(data: str | None, http_port: int, workers: int, quiet: bool) -> None
     if http_port:
         require_free(http_port, "the database", "--http-port")
     with hold(folder):
-        paged = bool(os.environ.get("LOCKSTEP_PAGERDUTY_ROUTING_KEY"))
+        paged = is_set_up(os.environ)
         log = folder / "log" / "lockstep.log"
         plan = services(folder, http_port=http_port or free_port(), workers=workers, paged=paged)
         stop = threading.Event()
@@ -56,7 +57,11 @@ def ready(addresses: Addresses, folder: Path, log: Path, *, paged: bool) -> str:
         [
             f"all ready: broker {broker} (embedded), database http://{database} (ClickHouse's HTTP interface)",
             f"log       {log}",
-            *([] if paged else ["alerts    off: set LOCKSTEP_PAGERDUTY_ROUTING_KEY to page somebody"]),
+            *(
+                []
+                if paged
+                else ["alerts    off: set LOCKSTEP_PAGERDUTY_ROUTING_KEY to page somebody (or another: docs/alerts.md)"]
+            ),
             f"watch     lockstep agent --broker {broker} --broker-embedded yes --spool-dir {folder / 'agent'}",
             f"look      lockstep topics tail node-frames --broker {broker} --broker-embedded yes",
             f'ask       lockstep query --clickhouse-port {port} "SELECT * FROM v_incidents"',

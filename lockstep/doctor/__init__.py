@@ -7,7 +7,7 @@ hangs (a driver, a name server, a dead mount) is itself the finding.
 import threading
 from collections.abc import Mapping
 
-from lockstep.doctor import files, node, packages, reach
+from lockstep.doctor import alerts, files, node, packages, reach
 from lockstep.doctor.check import Check, Machine, Probe
 
 __all__ = ["PATIENCE_S", "PROBES", "Check", "Machine", "Probe", "examine"]
@@ -31,7 +31,8 @@ PROBES: dict[str, Probe] = {
     "reach/broker": reach.broker,
     "reach/dcgm-exporter": reach.dcgm,
     "reach/database": reach.database,
-    "reach/alerts": reach.alerts,
+    "reach/alerts": alerts.receivers,
+    "reach/pages": alerts.pages,
     "reach/ports": reach.ports,
 }
 

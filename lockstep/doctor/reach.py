@@ -9,7 +9,7 @@ from lockstep.doctor.check import Check, Machine
 from runtime.errors import UserError
 from runtime.kafka import wait_for_broker
 from runtime.ports import require_free
-from runtime.settings import Connection, from_environment
+from runtime.settings import Connection
 
 ATTEMPT_S = 1.0
 
@@ -76,23 +76,6 @@ def database(machine: Machine) -> list[Check]:
     said = f"ClickHouse {client.server_version} at {where}"
     client.close()
     return [Check("", "ok", said)]
-
-
-def alerts(machine: Machine) -> list[Check]:
-    """Whether somebody would be paged; nothing is sent."""
-    if not machine.environment.get("LOCKSTEP_PAGERDUTY_ROUTING_KEY"):
-        return [
-            Check("", "absent", "nobody is paged from here", "set LOCKSTEP_PAGERDUTY_ROUTING_KEY for `lockstep alerts`")
-        ]
-    if importlib.util.find_spec("urllib3") is None:
-        return [Check("", "broken", "PagerDuty is set up, urllib3 is missing", "pip install 'gpu-lockstep[alerts]'")]
-    from alerts.service import AlertsSettings
-
-    try:
-        settings = from_environment(AlertsSettings, machine.environment)
-    except UserError as error:
-        return [Check("", "broken", str(error), "correct the variable")]
-    return [Check("", "ok", f"PagerDuty at {settings.pagerduty_url}, a key of the right form")]
 
 
 def ports(machine: Machine) -> list[Check]:

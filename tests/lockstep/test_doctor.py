@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from collectors.settings import AgentSettings
 from lockstep.cli import group
-from lockstep.doctor import PROBES, Check, Machine, Probe, examine, files, node, packages, reach
+from lockstep.doctor import PROBES, Check, Machine, Probe, alerts, examine, files, node, packages, reach
 from runtime.settings import ClickHouse
 
 from fake_clock import FakeClock  # isort: skip
@@ -165,9 +165,9 @@ def test_steps_alerts_and_ports(tmp_path: Path) -> None:
     assert only(files.steps(machine(tmp_path))).state == "absent"
     assert only(files.steps(machine(tmp_path, steps_dir=f"{tmp_path}/none"))).state == "broken"
     assert only(files.steps(machine(tmp_path, steps_dir=str(tmp_path)))).state == "ok"
-    assert only(reach.alerts(machine(tmp_path))).state == "absent"
+    assert only(alerts.receivers(machine(tmp_path))).state == "absent"
     short = {"LOCKSTEP_PAGERDUTY_ROUTING_KEY": "hunter2"}
-    check = only(reach.alerts(machine(tmp_path, environment=short)))
+    check = only(alerts.receivers(machine(tmp_path, environment=short)))
     assert (check.state, "hunter2" in check.seen) == ("broken", False)
     assert only(reach.ports(machine(tmp_path))).state == "absent"
 
