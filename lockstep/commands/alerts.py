@@ -14,6 +14,7 @@ from alerts.rehearsal import Sent, rehearse
 from alerts.service import RECEIVERS, AlertsSettings, receivers, run
 from alerts.silences import active
 from alerts.trial import Step, try_out
+from lockstep.group import Group
 from lockstep.moments import duration_ms, moment_ms, shown
 from lockstep.options import run_until_signal, say, settings, settings_options
 from runtime.clock import SystemClock
@@ -27,10 +28,13 @@ from schemas.codec import encode
 from schemas.identity import digest
 
 BROKER_S = 5.0
-FORMAT = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+FORMAT = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the answer."
+)
 
 
 @click.group(
+    cls=Group,
     invoke_without_command=True,
     epilog="Example: LOCKSTEP_PAGERDUTY_ROUTING_KEY=... lockstep alerts --broker kafka-1:9092",
 )
@@ -46,7 +50,10 @@ def command(context: click.Context, /, **options: Any) -> None:
         run_until_signal("alerts", lambda stop: run(chosen, stop))
 
 
-@command.command(epilog="Example: LOCKSTEP_PAGERDUTY_ROUTING_KEY=... lockstep alerts test")
+@command.command(
+    short_help="Try out every receiver that is set up.",
+    epilog="Example: LOCKSTEP_PAGERDUTY_ROUTING_KEY=... lockstep alerts test",
+)
 @settings_options(AlertsSettings)
 @FORMAT
 @click.pass_context
@@ -69,7 +76,11 @@ def test(context: click.Context, /, form: str, **options: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command.command("dry-run", epilog="Example: lockstep alerts dry-run --since 24h --clickhouse-host ch-1")
+@command.command(
+    "dry-run",
+    short_help="What would have been sent in a period.",
+    epilog="Example: lockstep alerts dry-run --since 24h --clickhouse-host ch-1",
+)
 @settings_options(AlertsSettings)
 @settings_options(ClickHouse)
 @click.option("--since", default="24h", show_default=True, help="From when: 2026-11-30T14:00 (UTC), or 2h for ago.")
@@ -118,12 +129,15 @@ def dry_run(context: click.Context, /, since: str, until: str, form: str, **opti
     )
 
 
-@command.group()
+@command.group(cls=Group, short_help="No pages about something for a while.")
 def silence() -> None:
     """No pages about something for a while: add, list, end. What was paged already is still closed."""
 
 
-@silence.command(epilog="Example: lockstep alerts silence add --rack r03 --for 4h --reason 'pump replaced'")
+@silence.command(
+    short_help="Add a silence.",
+    epilog="Example: lockstep alerts silence add --rack r03 --for 4h --reason 'pump replaced'",
+)
 @settings_options(Connection)
 @click.option("--rack", default="", help="This rack; r0* for all that begin so.")
 @click.option("--node", default="", help="This node; r03-* for all that begin so.")
@@ -189,7 +203,9 @@ def list_(every: bool, form: str, **options: Any) -> None:
         click.echo("no silences")
 
 
-@silence.command(epilog="Example: lockstep alerts silence end s-00000000000000c3")
+@silence.command(
+    short_help="End a silence before its time.", epilog="Example: lockstep alerts silence end s-00000000000000c3"
+)
 @settings_options(Connection)
 @click.argument("silence_id")
 def end(silence_id: str, **options: Any) -> None:
