@@ -19,6 +19,7 @@ AUTHENTICATION_FAILED = (516, "AUTHENTICATION_FAILED")
 UNKNOWN_EXCEPTION = (1002, "UNKNOWN_EXCEPTION")
 
 READONLY_CODE = 164
+READONLY = (READONLY_CODE, "READONLY")
 
 _CODE = re.compile(r"Code: (\d+)\. DB::Exception: ")
 _NAME = re.compile(r"\(([A-Z][A-Z0-9_]+)\)\.?\s*$")

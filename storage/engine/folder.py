@@ -18,7 +18,9 @@ _USERS = """<clickhouse>
     <max_threads>{threads}</max_threads>
     <async_insert>0</async_insert>
     <implicit_select>0</implicit_select>
+    {fixed}
     <constraints>
+      {constants}
       <max_memory_usage><min>1</min><max>{query_memory}</max></max_memory_usage>
       <max_execution_time><min>1</min><max>{query_time_s}</max></max_execution_time>
       <max_threads><max>{threads}</max></max_threads>
@@ -37,6 +39,21 @@ _USERS = """<clickhouse>
   </default></users>
 </clickhouse>
 """
+
+_FIXED = {
+    # They name files of this machine, or queries in strings, or another server.
+    "format_schema": "",
+    "output_format_schema": "",
+    "format_template_resultset": "",
+    "format_template_row": "",
+    "format_avro_schema_registry_url": "",
+    # Other languages, and SQL inside literals, which nobody has looked at beforehand (`forbidden`).
+    "dialect": "clickhouse",
+    "allow_experimental_eval_table_function": "0",
+    "input_format_values_interpret_expressions": "0",
+    "input_format_values_deduce_templates_of_expressions": "0",
+}
+"""Settings that no client may change."""
 
 _SERVER = """<clickhouse>
   <logger><level>none</level></logger>
@@ -83,6 +100,8 @@ def configure(folder: Path, settings: EngineSettings) -> Path:
         query_memory=settings.engine_query_memory_mb * MIB,
         query_time_s=max(1, round(settings.engine_query_time_s)),
         threads=settings.engine_threads,
+        fixed="".join(f"<{name}>{value}</{name}>" for name, value in _FIXED.items()),
+        constants="".join(f"<{name}><const/></{name}>" for name in _FIXED),
     )
     write_whole(users, text.encode())
     text = _SERVER.format(users=_escaped(users), memory=settings.engine_memory_mb * MIB, cache=cache, small=cache // 4)

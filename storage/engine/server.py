@@ -17,12 +17,14 @@ from storage.engine.compress import Decoder, encoder
 from storage.engine.errors import (
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
+    READONLY,
     SYNTAX_ERROR,
     UNKNOWN_EXCEPTION,
     ClickHouseError,
     late,
     status,
 )
+from storage.engine.forbidden import check_parameters
 from storage.engine.formats import content_type
 from storage.engine.lanes import Lane, Lanes
 from storage.engine.request import Call, call_of, pairs_of
@@ -90,6 +92,9 @@ class Server:
         statement = outline(text)
         if not statement.keyword:
             raise ClickHouseError(SYNTAX_ERROR, "Empty query")
+        check_parameters(text, call.params.values())
+        if call.settings.get("readonly", "0") != "0" and not statement.harmless:
+            raise ClickHouseError(READONLY, f"{statement.keyword} is not allowed: the request is readonly")
         if statement.insert is None and (more := body.read(TEXT_MAX + 1)):
             if len(more) > TEXT_MAX:
                 raise ClickHouseError(QUERY_IS_TOO_LARGE, f"A statement of more than {TEXT_MAX >> 20} MiB")

@@ -9,13 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from storage.engine.errors import (
-    ACCESS_DENIED,
-    INTO_OUTFILE_NOT_ALLOWED,
-    NOT_IMPLEMENTED,
-    SYNTAX_ERROR,
-    ClickHouseError,
-)
+from storage.engine.errors import ACCESS_DENIED, NOT_IMPLEMENTED, SYNTAX_ERROR, ClickHouseError
+from storage.engine.forbidden import Watch
 
 _TOKEN = re.compile(
     rb"(?P<skip>\s++|--[^\n]*+|\#[\ !][^\n]*+|/\*.*?\*/)"
@@ -29,6 +24,9 @@ _AFTER_FORMAT = frozenset({b"SETTINGS", b"INTO"})
 _ANSWERING = frozenset(
     {"SELECT", "WITH", "FROM", "(", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "CHECK", "KILL", "VALUES"}
 )
+_OWN = frozenset({"SET", "USE"})
+"""They change the request's session, and nothing else."""
+
 _ROWS = frozenset({"SELECT", "WITH", "FROM", "("})
 
 
@@ -56,6 +54,11 @@ class Statement(msgspec.Struct, frozen=True):
     def reads(self) -> bool:
         """Whether it only reads, and may take long: it must not hold up what writes or controls."""
         return self.answers and self.keyword != "KILL"
+
+    @property
+    def harmless(self) -> bool:
+        """Whether a read-only request may send it: readonly of the engine lets KILL and temporary tables pass."""
+        return self.reads or self.keyword in _OWN
 
     @property
     def streamable(self) -> bool:
@@ -101,12 +104,13 @@ def _tokens(text: bytes) -> Iterator[_Token]:
 def _output(text: bytes, keyword: str, tokens: Iterator[_Token], first: _Token) -> Statement:
     depth, end, totals = int(first[0] == b"("), -1, False
     format, format_at, word_at, settled = None, -1, -1, False
-    previous = first[0].upper()
+    previous, watch = first[0].upper(), Watch(keyword)
+    watch.see(first[0])
     for token, start, _, is_word in tokens:
         word = token.upper() if is_word else token
         if end >= 0 and token != b";":
             raise ClickHouseError(SYNTAX_ERROR, "Multi-statements are not allowed: send one statement a request")
-        _forbid(previous, word)
+        watch.see(token)
         depth += (token == b"(") - (token == b")")
         totals = totals or (previous == b"WITH" and word == b"TOTALS")
         if depth == 0:
@@ -124,13 +128,6 @@ def _output(text: bytes, keyword: str, tokens: Iterator[_Token], first: _Token) 
         previous = word
     output_at = format_at if format else end if end >= 0 else len(text)
     return Statement(keyword, format, output_at=output_at, totals=totals)
-
-
-def _forbid(previous: bytes, word: bytes) -> None:
-    if previous == b"INTO" and word == b"OUTFILE":
-        raise ClickHouseError(INTO_OUTFILE_NOT_ALLOWED, "INTO OUTFILE is not allowed: redirect the client's output")
-    if previous == b"PYTHON" and word == b"(":
-        raise ClickHouseError(ACCESS_DENIED, "Table function Python is not allowed")
 
 
 def _insert(text: bytes, tokens: Iterator[_Token]) -> Statement:
@@ -157,10 +154,10 @@ def _insert(text: bytes, tokens: Iterator[_Token]) -> Statement:
 
 
 def _select(tokens: Iterator[_Token]) -> None:
-    previous = b""
+    previous, watch = b"", Watch("INSERT")
     for token, _, _, is_word in tokens:
         word = token.upper() if is_word else token
-        _forbid(previous, word)
+        watch.see(token)
         if previous == b"INPUT" and word == b"(":
             # The engine takes such an INSERT, and stores nothing.
             raise ClickHouseError(NOT_IMPLEMENTED, "Table function input is not supported: insert into a table first")

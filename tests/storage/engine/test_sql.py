@@ -92,6 +92,23 @@ def test_an_insert_that_no_rows_follow_is_run_as_it_is(text: bytes) -> None:
         (b"INSERT INTO t FROM INFILE '/etc/passwd' FORMAT CSV", 497),
         (b"SELECT * FROM Python (x)", 497),
         (b"INSERT INTO t SELECT * FROM python(x)", 497),
+        (b"SELECT * FROM `pyth\\x6fn`(x)", 497),
+        (b'SELECT * FROM "Python"(x)', 497),
+        (b"SELECT file('/etc/passwd')", 497),
+        (b"SELECT `file`('/etc/passwd')", 497),
+        (b"SELECT \"f\\x69le\"('/etc/passwd')", 497),
+        (b"SELECT arrayMap(file, ['/etc/passwd'])", 497),
+        (b"SELECT * APPLY file FROM t", 497),
+        (b"EXPLAIN SELECT file('/etc/passwd')", 497),
+        (b"CREATE FUNCTION f AS (x) -> file(x)", 497),
+        (b"CREATE TABLE t (a String DEFAULT file('/etc/passwd')) ENGINE = Memory", 497),
+        (b"INSERT INTO t SELECT file('/etc/passwd')", 497),
+        (b"CREATE TABLE t (a String) ENGINE = Executable('cat', TSV)", 497),
+        (b"CREATE TABLE t (a Int8) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = 'local')", 497),
+        (b"SELECT * FROM format(JSONEachRow, 'a String DEFAULT file(\\'/etc/passwd\\')', '{}')", 497),
+        (b"SELECT * FROM format('{' || 'JSON', '{}')", 497),
+        (b"ATTACH TABLE t FROM '/etc' (a Int8) ENGINE = Memory", 497),
+        (b"SET param_f = 'file'", 497),
         (b"INSERT INTO t SELECT a FROM input('a Int8') FORMAT CSV\n1;2;\n", 48),
     ],
 )
@@ -103,6 +120,7 @@ def test_what_may_not_come_from_the_network(text: bytes, code: int) -> None:
 
 def test_words_of_the_forbidden_are_names_like_others() -> None:
     assert outline(b"SELECT python FROM infile").keyword == "SELECT"
+    assert outline(b"SELECT t.file, 'file(1)', format('{} {}', a, b), profile FROM t AS t").keyword == "SELECT"
     assert outline(b"INSERT INTO outfile VALUES (1)").insert == b"INSERT INTO outfile "
     assert outline(b"SELECT 'INTO OUTFILE', ';' FROM t;").keyword == "SELECT"
 
@@ -156,3 +174,23 @@ def test_any_bytes_have_an_outline_or_a_refusal(text: bytes) -> None:
 def test_a_long_literal_is_read_in_one_go() -> None:
     text = b"SELECT '" + b"it''s \\' " * 200_000 + b"' FORMAT CSV"
     assert outline(text).format == "CSV"
+
+
+def test_what_a_read_only_request_may_send() -> None:
+    for text in (
+        b"SELECT 1",
+        b"(SELECT 1)",
+        b"WITH 1 AS x SELECT x",
+        b"SHOW TABLES",
+        b"EXISTS t",
+        b"DESC t",
+        b"SET a = 1",
+    ):
+        assert outline(text).harmless
+    for text in (
+        b"KILL QUERY WHERE 1",
+        b"CREATE TEMPORARY TABLE t (a Int8)",
+        b"SYSTEM FLUSH LOGS",
+        b"INSERT INTO t SELECT 1",
+    ):
+        assert not outline(text).harmless

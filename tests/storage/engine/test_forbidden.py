@@ -1,0 +1,66 @@
+"""A running engine gives away no file, in whatever way it is asked, and changes nothing where it may only read."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clickhouse_connect.driver.exceptions import Error
+
+from runtime.settings import ClickHouse
+from storage.client import get_client
+
+SECRET = "TOPSECRET"
+
+
+def asked(
+    settings: ClickHouse, sql: str, parameters: dict[str, str] | None = None, options: dict[str, Any] | None = None
+) -> str:
+    """The answer, or the refusal."""
+    with contextlib.closing(get_client(settings)) as client:
+        try:
+            return client.raw_query(sql, parameters=parameters, settings=options, fmt=None).decode()
+        except Error as error:
+            return f"{error.code}: {error}"
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT `file`({path})", 497),
+        ("SELECT * APPLY(file) FROM (SELECT {path})", 497),
+        ("SELECT 1 FORMAT Template SETTINGS format_template_row = {path}", 452),
+        ("SELECT 1 AS a FORMAT Protobuf SETTINGS format_schema = {path}", 452),
+        ("SELECT * FROM file({path}, 'LineAsString')", 497),
+        ("SELECT * FROM url('file://' || {path}, 'LineAsString')", 497),
+        ("SELECT * FROM {path}", 60),
+        ("SELECT * FROM eval('SELECT 1') SETTINGS allow_experimental_eval_table_function = 1", 452),
+        ("SELECT 1 SETTINGS dialect = 'kusto'", 452),
+    ],
+)
+def test_no_file_is_read(embedded_clickhouse: ClickHouse, tmp_path: Path, sql: str, code: int) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text(SECRET)
+    said = asked(embedded_clickhouse, sql.replace("{path}", f"'{secret}'"))
+    assert said.startswith(f"{code}: ")
+    assert SECRET not in said
+
+
+def test_no_file_is_read_by_the_rows_of_an_insert(embedded_clickhouse: ClickHouse, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text(SECRET)
+    asked(embedded_clickhouse, "CREATE TABLE IF NOT EXISTS forbidden (a String) ENGINE = Memory")
+    assert asked(embedded_clickhouse, f"INSERT INTO forbidden VALUES (file('{secret}'))").startswith("344: ")
+    assert asked(embedded_clickhouse, "SELECT count() FROM forbidden") == "0\n"
+    asked(embedded_clickhouse, "DROP TABLE forbidden SYNC")
+
+
+def test_no_file_is_read_by_a_parameter(embedded_clickhouse: ClickHouse, tmp_path: Path) -> None:
+    said = asked(embedded_clickhouse, f"SELECT arrayMap({{f:Identifier}}, ['{tmp_path}/x'])", {"f": "file"})
+    assert said.startswith("497: ")
+    assert asked(embedded_clickhouse, "SELECT {f:Identifier} FROM (SELECT 1 AS a)", {"f": "a"}) == "1\n"
+
+
+@pytest.mark.parametrize("sql", ["KILL QUERY WHERE 1", "CREATE TEMPORARY TABLE t (a Int8)", "SYSTEM FLUSH LOGS"])
+def test_a_read_only_request_changes_nothing(embedded_clickhouse: ClickHouse, sql: str) -> None:
+    assert asked(embedded_clickhouse, sql, options={"readonly": 2}).startswith("164: ")
