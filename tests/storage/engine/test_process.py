@@ -16,6 +16,9 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import Error
 from clickhouse_provider import ROOT, engine, published_port, start_engine
 
+from storage.check import differences
+from storage.migrate import migrate
+
 BATCH = 500
 
 
@@ -99,6 +102,28 @@ def test_a_folder_whose_default_database_never_had_a_table_starts_again(tmp_path
             if life == 1:
                 client.command("CREATE TABLE passing (a Int8) ENGINE = MergeTree ORDER BY a")
                 client.command("DROP TABLE passing SYNC")
+
+
+def test_kill_9_of_an_engine_that_did_nothing_leaves_a_folder_that_starts(tmp_path: Path) -> None:
+    """Killed twice when new, after an orderly stop, and after a migration."""
+    ends = [signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL]
+    for life, end in enumerate(ends):
+        process = start_engine(tmp_path)
+        assert process.stdout is not None
+        try:
+            port = published_port(process)
+            if life == 3:
+                with closing(connect(port)) as client:
+                    migrate(client, "lockstep")
+            process.send_signal(end)
+            process.wait(30)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+    with engine(tmp_path) as settings, closing(connect(settings.clickhouse_port)) as client:
+        assert not differences(client, "lockstep")
+        client.command("CREATE TABLE kept (a UInt32) ENGINE = MergeTree ORDER BY a")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
