@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+WORDS = {202: "success", 400: "invalid event", 429: "throttle exceeded"}
+
 ROUTING_KEY = "0123456789abcdef0123456789abcdef"
 
 
@@ -69,6 +71,7 @@ class PagerDutyReceiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 status, said = receiver.take(body)
+                key = json.loads(body).get("dedup_key")
                 if status is None:
                     if said == "reset":
                         linger = struct.pack("ii", 1, 0)
@@ -76,7 +79,7 @@ class PagerDutyReceiver:
                         self.connection.close()
                     self.close_connection = True
                     return
-                answer = json.dumps({"status": said}).encode()
+                answer = json.dumps({"status": WORDS.get(status, "error"), "message": said, "dedup_key": key}).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()

@@ -181,3 +181,17 @@ def test_settings_that_make_no_sense(variable: str, value: str) -> None:
     with pytest.raises(UserError, match=rf"^{variable}=") as caught:
         from_environment(AlertsSettings, {variable: value})
     assert "short" not in str(caught.value), "a key is never shown"
+
+
+def test_events_have_the_shape_that_pagerdutys_own_client_sends(tmp_path: Path) -> None:
+    # Taken down from EventsApiV2Client of the package `pagerduty` 7.2.0: trigger(...) and resolve(...).
+    theirs = {"event_action", "payload", "links", "dedup_key", "routing_key"}
+    with PagerDutyReceiver(tmp_path) as receiver:
+        pagerduty = PagerDuty(settings(receiver.url, receiver.ca, runbook_url="https://wiki"))
+        for action in ("trigger", "resolve"):
+            assert pagerduty.deliver(attempt(pagerduty, action=action)).outcome is Outcome.DELIVERED
+        trigger, resolve = receiver.events
+    assert set(trigger) == theirs | {"client"}
+    assert set(trigger["payload"]) >= {"summary", "source", "severity", "custom_details"}
+    assert set(trigger["links"][0]) == {"href", "text"}
+    assert set(resolve) == {"event_action", "dedup_key", "routing_key"}
