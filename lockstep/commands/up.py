@@ -1,6 +1,7 @@
 """`lockstep up`: everything on this machine."""
 
 import os
+import shlex
 import signal
 import threading
 from pathlib import Path
@@ -52,7 +53,7 @@ def command(data: str | None, http_port: int, workers: int, quiet: bool) -> None
 def ready(addresses: Addresses, folder: Path, log: Path, *, paged: bool) -> str:
     """What one does next, with commands to copy."""
     broker, database = addresses["broker"], addresses["database"]
-    port = database.rpartition(":")[2]
+    port, spool = database.rpartition(":")[2], shlex.quote(str(folder / "agent"))
     return "\n".join(
         [
             f"all ready: broker {broker} (embedded), database http://{database} (ClickHouse's HTTP interface)",
@@ -62,7 +63,7 @@ def ready(addresses: Addresses, folder: Path, log: Path, *, paged: bool) -> str:
                 if paged
                 else ["alerts    off: set LOCKSTEP_PAGERDUTY_ROUTING_KEY to page somebody (or another: docs/alerts.md)"]
             ),
-            f"watch     lockstep agent --broker {broker} --broker-embedded yes --spool-dir {folder / 'agent'}",
+            f"watch     lockstep agent --broker {broker} --broker-embedded yes --spool-dir {spool}",
             f"look      lockstep topics tail node-frames --broker {broker} --broker-embedded yes",
             f'ask       lockstep query --clickhouse-port {port} "SELECT * FROM v_incidents"',
         ]
