@@ -177,15 +177,17 @@ def latency(connection: Connection, clickhouse: ClickHouse, client: Client, seco
 
 def questions(client: Client) -> None:
     """Ten named questions over 20 GPU-days at 1 Hz, and roll-ups over 2,000 GPU-days of 1-minute windows."""
-    client.command(
-        "INSERT INTO gpu_samples (cluster, ts, node, run_id, seq, rack, gpu, slot, job, rank, power_w, temperature_c,"
-        " sm_clock_mhz, nvlink_tx_bytes_per_s, nvlink_rx_bytes_per_s, nvlink_error_count, ecc_dbe_count)"
-        f" SELECT 'bench', toDateTime64({START_MS // 1000} + intDiv(number, 20), 3, 'UTC'),"
-        " concat('n', toString(intDiv(number % 20, 4))), 1, intDiv(number, 20), 'r1',"
-        f" concat('GPU-', toString(number % 20)), number % 4, '{JOB}', number % 20,"
-        " 700 + rand() % 200, 50 + rand() % 20, 1900 + rand() % 5 * 15, rand() % 1000 * 1e8, rand() % 1000 * 1e8, 0, 0"
-        " FROM numbers(20 * 86400)"
-    )
+    for hour in range(24):
+        client.command(
+            "INSERT INTO gpu_samples (cluster, ts, node, run_id, seq, rack, gpu, slot, job, rank, power_w,"
+            " temperature_c, sm_clock_mhz, nvlink_tx_bytes_per_s, nvlink_rx_bytes_per_s, nvlink_error_count,"
+            " ecc_dbe_count)"
+            f" SELECT 'bench', toDateTime64({START_MS // 1000} + intDiv(number, 20), 3, 'UTC'),"
+            " concat('n', toString(intDiv(number % 20, 4))), 1, intDiv(number, 20), 'r1',"
+            f" concat('GPU-', toString(number % 20)), number % 4, '{JOB}', number % 20, 700 + rand() % 200,"
+            " 50 + rand() % 20, 1900 + rand() % 5 * 15, rand() % 1000 * 1e8, rand() % 1000 * 1e8, 0, 0"
+            f" FROM numbers({hour * 72_000}, 72000)"
+        )
     began = time.perf_counter()
     Roller(client, {n: r for n, r in ROLLUPS.items() if n.startswith("gpu")}).roll_all()
     print(f"roll-ups        20 GPU-days into 10 s, 1 min and 1 h in {time.perf_counter() - began:.1f} s")
@@ -202,13 +204,15 @@ def questions(client: Client) -> None:
     ):
         print(f"ratio           {words:26} {timed(client, sql, {}) * 1000:7.0f} ms")
     client.command("TRUNCATE TABLE gpu_1m")
-    client.command(
-        "INSERT INTO gpu_1m (cluster, node, gpu, ts, job, samples, rack, rank, power_w, power_w_min, power_w_max)"
-        " SELECT 'bench', concat('n', toString(intDiv(number % 200, 4))), concat('GPU-', toString(number % 200)),"
-        f" toDateTime64({START_MS // 1000} + 60 * intDiv(number, 200), 3, 'UTC'), '{JOB}', 60,"
-        " concat('r', toString(intDiv(number % 200, 72))), number % 200, 700 + rand() % 200, 600, 900"
-        " FROM numbers(200 * 14400)"
-    )
+    for day in range(10):
+        client.command(
+            "INSERT INTO gpu_1m (cluster, node, gpu, ts, job, samples, rack, rank, power_w, power_w_min, power_w_max)"
+            " SELECT 'bench', concat('n', toString(intDiv(number % 200, 4))), concat('GPU-', toString(number % 200)),"
+            f" toDateTime64({START_MS // 1000} + 60 * intDiv(number, 200), 3, 'UTC'), '{JOB}', 60,"
+            " concat('r', toString(intDiv(number % 200, 72))), number % 200, 700 + rand() % 200, 600, 900"
+            f" FROM numbers({day * 288_000}, 288000) SETTINGS max_insert_block_size = 50000, max_block_size = 50000,"
+            " min_insert_block_size_rows = 50000"
+        )
     for name in ("time-lost", "rack-nvlink", "mtbf"):
         given = arguments(name, {k: v for k, v in asked.items() if k in QUESTIONS[name].parameters}, START_MS)
         print(
