@@ -107,11 +107,30 @@ def label(event: Event) -> str:
     return event.kind if event.code is None else f"{event.kind}:{event.code}"
 
 
+PLAIN = {
+    "gpu_lost": "the driver cannot reach the GPU",
+    "gpu_init_failed": "the driver cannot start the GPU",
+    "gpu_reset_required": "the GPU must be reset",
+    "nic_firmware": "the network adapter's firmware reports a failure",
+    "nic_module": "the network adapter's cable or transceiver",
+    "nvlink": "an NVLink error",
+    "nvswitch_missing": "an NVSwitch is missing",
+    "pcie_aer": "a PCIe error",
+    "pcie_link_down": "the PCIe link went down",
+    "memory_error": "a memory error of the host",
+    "link_down": "link down",
+    "nvrm_rate_limited": "the driver leaves messages out",
+    "oom_kill": "a process was killed for memory",
+    "segfault": "a process crashed",
+}
+"""Kinds of events as one says them; those that are not here are said by their name."""
+
+
 def spoken(event: Event) -> str:
     """The same for a reader: "XID 79", "link down"."""
-    if event.code is None:
-        return event.kind.replace("_", " ")
-    return f"{event.kind.upper() if event.kind in ('xid', 'sxid') else event.kind.replace('_', ' ')} {event.code}"
+    if event.kind in ("xid", "sxid"):
+        return event.kind.upper() if event.code is None else f"{event.kind.upper()} {event.code}"
+    return PLAIN.get(event.kind, event.kind.replace("_", " "))
 
 
 def link_of(event: Event) -> str:
@@ -134,7 +153,7 @@ def asked(event: Event) -> str:
     action = event.detail.get("action", "")
     if action in ("", "IGNORE") or event.kind not in ("xid", "sxid", "gpu_lost", "gpu_init_failed"):
         return ""
-    who = "The driver" if "recovery" in event.detail else spoken(event)
+    who = "The driver" if "recovery" in event.detail else spoken(event) if event.kind in ("xid", "sxid") else "NVIDIA"
     then = event.detail.get("then", "")
     more = "" if then in ("", action) or then.startswith("IGNORE") else f"; if that does not help, {in_words(then)}"
     return f"{who} asks to {in_words(action)}{more}"

@@ -184,7 +184,7 @@ def _culprits(dumps: dict[int, Dump], waits: list[Wait], who: set[int], stuck: s
                 runner_up,  # type: ignore[arg-type]
                 len(waiting),
                 onset_ms,
-                f"{summary}; {len(waiting)} ranks wait",
+                f"{summary}; {len(waiting)} rank{'s wait' if len(waiting) != 1 else ' waits'}",
                 (*spoken(dumps, mine, ranks), *own_words(dumps, ranks, stuck), *no_dumps(dumps)),
             )
         )

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from detectors.event_rules import ACTION, asked, meaning
+from detectors.event_rules import ACTION, asked, meaning, spoken
 from detectors.incident_sql import sql
 from detectors.incident_words import action, cause_of, culprits, evidence, leading, members, scope, severity, summary
 from detectors.relation import Places, related, same_subject
@@ -241,8 +241,7 @@ class IncidentBook:
             return said  # what makes a verdict of its own comes with that verdict
         scope: Literal["gpu", "rank", "node"] = "gpu" if event.gpu else "node" if event.rank is None else "rank"
         subject = Subject(scope=scope, job=event.job, rank=event.rank, node=event.node, gpu=event.gpu)
-        label = event.kind if event.code is None else f"{event.kind.upper()} {event.code}"
-        text = f"{label} on {event.node}: {event.text or event.kind}"
+        text = f"{spoken(event)} on {event.node}: {event.text or spoken(event)}"
         if event.code == RECOVERY and (wanted := asked(event)):
             # The driver's own verdict counts more than what a table says of the error before it.
             note = Evidence(text=f"{wanted} ({text})"[:300], metric=ACTION)

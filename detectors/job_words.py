@@ -16,7 +16,7 @@ def arrival_evidence(late: LateRank) -> Evidence:
     return Evidence(
         text=(
             f"rank {late.rank} came last to {late.hits} {late.stream.function} of {late.group.label()}, "
-            f"{ms(late.delay_us)} {than}; {peers} peers waited"
+            f"{ms(late.delay_us)} {than}; its {peers} peers there waited directly"
         ),
         metric="exec_time_us",
         value=late.delay_us,
@@ -103,8 +103,13 @@ def slow_evidence(slow: SlowLinks) -> tuple[Evidence, ...]:
         baseline=says.t_past_us,
         unit="us",
     )
-    others = f"{slow.fast_peers} other groups that do the same are as fast as usual" if slow.fast_peers else ""
-    second = f"{len(slow.groups)} groups are slow" + (f", {others}" if others else "")
+    others = ""
+    if slow.fast_peers:
+        fast = "1 other group that does" if slow.fast_peers == 1 else f"{slow.fast_peers} other groups that do"
+        others = f"{fast} the same {'is' if slow.fast_peers == 1 else 'are'} as fast as usual"
+    second = ("1 group is slow" if len(slow.groups) == 1 else f"{len(slow.groups)} groups are slow") + (
+        f", {others}" if others else ""
+    )
     return first, Evidence(text=second, value=float(len(slow.groups)))
 
 
@@ -134,7 +139,7 @@ def straggler_summary(who: Subject, cause: CauseVerdict, victims: int, slowdown:
     """One line for a pager."""
     slower = f", job {slowdown:.2f} times slower" if slowdown is not None and slowdown >= 1.005 else ""
     why = f": {CAUSES[cause.cause].words}" if cause.cause != "unknown" else ""
-    return f"{who.label()} holds up {victims} ranks by {delay}{slower}{why}"
+    return f"{who.label()} holds up {victims} rank{'s' if victims != 1 else ''} by {delay}{slower}{why}"
 
 
 def ms(us: float) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from lockstep import words
 from lockstep.analyze.recording import Input
 from lockstep.analyze.steps import ONLY_NODE
-from schemas.causes import CAUSES
 from schemas.finding import Subject
 from schemas.incident import Incident
 
@@ -59,9 +59,11 @@ class Report(msgspec.Struct):
             "incidents": [_incident(run, incident) for run in self.runs for incident in run.incidents],
         }
 
-    def to_text(self) -> str:
-        """For a terminal."""
-        return "\n".join([*self._inputs_text(), "", *self._verdict_text(), *self._incidents_text()]).rstrip() + "\n"
+    def to_text(self, width: int | None = None) -> str:
+        """For a terminal, or so many columns."""
+        width = width or words.columns()
+        above = [words.wrapped(line, "    ", width) for line in [*self._inputs_text(), *self._verdict_text()]]
+        return "\n".join([*above, *self._incidents_text(width)]).rstrip() + "\n"
 
     def _inputs_text(self) -> list[str]:
         kinds: dict[str, list[Input]] = {}
@@ -71,7 +73,7 @@ class Report(msgspec.Struct):
         for kind, inputs in kinds.items():
             if kind == "unknown":
                 names = ", ".join(i.path.name for i in inputs[:3]) + (" ..." if len(inputs) > 3 else "")
-                out.append(f"Not recognised, left out: {len(inputs)} files ({names})")
+                out.append(f"Not recognised, left out: {_files(len(inputs))} ({names})")
                 continue
             records, skipped = sum(i.records for i in inputs), sum(i.skipped for i in inputs)
             line = f"Read {records:,} record{'s' if records != 1 else ''} of {len(inputs)} {kind} file"
@@ -82,9 +84,10 @@ class Report(msgspec.Struct):
                     reasons[reason] = reasons.get(reason, 0) + count
             if skipped:
                 line += f", skipped {skipped} ({', '.join(f'{n} {r}' for r, n in sorted(reasons.items()))})"
-            worst = min(i.coverage for i in inputs)
-            if worst < 0.995:
-                line += f"; coverage {worst:.0%} at the least: operations are missing between those read"
+            worst = min(inputs, key=lambda i: i.coverage)
+            if worst.coverage < 0.995:
+                part = f"{worst.coverage:.0%}" if worst.coverage >= 0.01 else "less than 1%"
+                line += f"; operations are missing: {worst.path.name} has {part} of those between its first and last"
             out.append(line)
             noted = [(i.path.name, note) for i in inputs for note in i.notes]
             out += [f"  {name}: {note}" for name, note in noted[:MOST_NOTES]]
@@ -95,38 +98,30 @@ class Report(msgspec.Struct):
     def _verdict_text(self) -> list[str]:
         several = len(self.runs) > 1
         if not self.runs:
-            return ["Nothing here could be judged."]
+            return ["", "Nothing here could be judged."]
         job = self.runs[0].job
         what = f"{len(self.runs)} runs" if several else f"job {job}" if job else "what was read"
         if self.healthy and any(note.startswith(NOT_JUDGED) for i in self.inputs for note in i.notes):
-            return [f"Nothing found in {what}, but not all of it could be judged: see above."]
+            return ["", f"Nothing found in {what}, but not all of it could be judged: see above."]
         if self.healthy:
-            return [f"HEALTHY: {what}, nothing out of step."]
+            return ["", f"HEALTHY: {what}, nothing out of step."]
         count = sum(len(run.incidents) for run in self.runs)
         ill = sum(bool(run.incidents) for run in self.runs)
         where = f" in {ill} of {len(self.runs)} runs" if several else ""
-        return [f"{count} INCIDENT{'S' if count != 1 else ''}{where}", ""]
+        return ["", f"{count} INCIDENT{'S' if count != 1 else ''}{where}", ""]
 
-    def _incidents_text(self) -> list[str]:
+    def _incidents_text(self, width: int) -> list[str]:
         out: list[str] = []
         for run in self.runs:
+            where = f"run {run.run}: " if run.run is not None else f"{run.where}: " if run.where else ""
             for incident in run.incidents:
-                head = f"{incident.severity.upper()} {incident.kind.replace('_', ' ')}"
-                where = f"run {run.run}: " if run.run is not None else f"{run.where}: " if run.where else ""
-                words = CAUSES[incident.cause].words
-                other = f"; else {incident.runner_up}" if incident.runner_up else ""
-                out += [
-                    f"{where}{head}: {_summary(run, incident)}",
-                    f"  who        {', '.join(_who(s) for s in incident.culprits) or 'nobody in particular'}",
-                    f"  cause      {incident.cause}: {words} (confidence {incident.confidence:.0%}{other})",
-                    f"  impact     {_impact(incident)}",
-                    f"  since      {_moment(run, incident.onset_ms, incident.onset_step)}, "
-                    f"seen {_moment(run, incident.detected_ms, incident.detected_step)}",
-                    "  because    " + "\n             ".join(e.text for e in incident.evidence),
-                    f"  do         {incident.action}",
-                    "",
-                ]
+                known = msgspec.structs.replace(incident, sql="")
+                out.append(_named(words.incident_text(known, run.timed, where, width)))
         return out
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def _incident(run: RunVerdict, incident: Incident) -> dict[str, Any]:
@@ -147,7 +142,7 @@ def _incident(run: RunVerdict, incident: Incident) -> dict[str, Any]:
         "detected": {"step": incident.detected_step, "ts": _iso(incident.detected_ms) if run.timed else None},
         "summary": _summary(run, incident),
         "evidence": [item.text for item in incident.evidence],
-        "action": incident.action,
+        "action": words.advice(incident),
     }
 
 
@@ -162,33 +157,19 @@ def _culprit(s: Subject) -> dict[str, int | str | None]:
     } | ({"rack": s.rack} if s.scope == "rack" else {})
 
 
-def _who(s: Subject) -> str:
-    return _named(s.label())
-
-
 def _summary(run: RunVerdict, incident: Incident) -> str:
     """The incident's line; of a run that knows no moments only the step of its onset is told."""
     line = _named(incident.summary)
-    return line if run.timed else re.sub(r"since [\d:]{8} UTC \(step (\d+)\)", r"since step \1", line)
+    if run.timed:
+        return line
+    line = re.sub(r"since [\d:]{8} UTC \(step (\d+)\)", r"since step \1", line)
+    return re.sub(r", since [\d:]{8} UTC$", "", line)
 
 
 def _named(text: str) -> str:
     """Without the made-up name of rows that name no node."""
-    return text.replace(f" on {ONLY_NODE}", "").replace(f"node {ONLY_NODE}", "the only node")
-
-
-def _impact(incident: Incident) -> str:
-    slower = f", job {incident.slowdown:.2f} times slower" if incident.slowdown else ""
-    if incident.victims:
-        return f"{incident.victims} ranks wait{slower}"
-    wide = slower or incident.scope in ("job", "stage", "group", "cluster")
-    return f"the whole job{slower}" if wide else "nobody is known to wait for it"
-
-
-def _moment(run: RunVerdict, ms: int, step: int | None) -> str:
-    moment = datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if run.timed else ""
-    number = f"step {step}" if step is not None else ""
-    return " ".join(part for part in (number, f"({moment})" if number and moment else moment) if part) or "the start"
+    text = text.replace(f" on {ONLY_NODE}", "")
+    return text.replace(f"node {ONLY_NODE}", "this node").replace(ONLY_NODE, "this node")
 
 
 def _iso(ms: int) -> str:

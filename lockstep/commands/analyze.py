@@ -1,6 +1,7 @@
 """`lockstep analyze PATHS`: find stragglers and hangs in files one already has."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -11,19 +12,25 @@ import msgspec
 from lockstep.analyze import READERS, analyze, events
 
 
+EVERY_S = 5.0
+"""Seconds between two lines of progress where no terminal shows them."""
+
+
 class _Ticker:
-    """One line on standard error, renewed at most every half second, only where a person watches."""
+    """On a terminal one line on standard error, renewed every half second; elsewhere a line every five seconds."""
 
     def __init__(self) -> None:
-        self._shown = 0.0
+        self._live = sys.stderr.isatty()
+        self._shown = time.monotonic() if not self._live else 0.0
         self._wrote = False
 
     def __call__(self, what: str, count: int) -> None:
         now = time.monotonic()
-        if sys.stderr.isatty() and now - self._shown >= 0.5:
-            self._shown, self._wrote = now, True
-            sys.stderr.write(f"\r\x1b[K{what}: {count:,}")
-            sys.stderr.flush()
+        if now - self._shown < (0.5 if self._live else EVERY_S):
+            return
+        self._shown, self._wrote = now, self._live
+        sys.stderr.write(f"\r\x1b[K{what}: {count:,}" if self._live else f"{what}: {count:,}\n")
+        sys.stderr.flush()
 
     def clear(self) -> None:
         if self._wrote:
@@ -41,13 +48,17 @@ class _Ticker:
 @click.option("--events", "listed", is_flag=True, help="List the decoded records instead, one JSON object a line.")
 @click.option("--fail-on-incident", is_flag=True, help="Exit with status 1 where anything is out of step.")
 def command(paths: tuple[Path, ...], kind: str | None, form: str, listed: bool, fail_on_incident: bool) -> None:
-    """Judge recorded files (NCCL Inspector lines, step times) with the detectors of the live system.
+    """Judge recorded files with the detectors of the live system.
 
-    PATHS are files or folders; gzip is fine. Nothing else has to run. Several runs in one file are judged one by one.
+    PATHS are files or folders; gzip is fine. Nothing else has to run. Several runs are judged one by one.
+
+    What is read (--kind): NCCL Inspector's JSON lines (inspector) and metrics (inspector-metrics), step times (steps),
+    PyTorch's Flight Recorder dumps (flight-recorder), NCCL's RAS (ras), job logs (job-log), nccl-tests (nccl-tests),
+    CoMMA (comma), kernel logs (kernel-log), pipeline traces (pipeline-trace), batch times (batch-times), GPU readings
+    (dcgm), recorded topics (frames), cooling (cooling-bms, redfish).
     """
     if listed:
-        for record in events(paths, kind):
-            click.echo(msgspec.json.encode(record))
+        _list(paths, kind)
         return
     ticker = _Ticker()
     try:
@@ -57,3 +68,15 @@ def command(paths: tuple[Path, ...], kind: str | None, form: str, listed: bool, 
     click.echo(json.dumps(report.to_json(), indent=1) if form == "json" else report.to_text(), nl=form == "json")
     if fail_on_incident and not report.healthy:
         raise click.exceptions.Exit(1)
+
+
+def _list(paths: tuple[Path, ...], kind: str | None) -> None:
+    """The decoded records; a reader that has enough (`| head`) ends it quietly."""
+    try:
+        for record in events(paths, kind):
+            click.echo(msgspec.json.encode(record))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still held back goes nowhere, or Python complains of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -180,7 +180,7 @@ def test_what_is_not_recognised_is_listed_not_hidden(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("hello")
     report = analyze([tmp_path])
     assert [i.kind for i in report.inputs].count("unknown") == 1
-    assert "Not recognised, left out: 1 files (README)" in report.to_text()
+    assert "Not recognised, left out: 1 file (README)" in report.to_text()
 
 
 @pytest.mark.parametrize(
