@@ -19,6 +19,9 @@ DATAGRAM_BYTES = 64 << 10
 WAITING_BYTES = 4 << 20
 """What waits for the next tick at most: four thousand ranks' lines, or a process that floods."""
 
+WAITING_LINES = 16_384
+"""... and so many lines: a tick is not long enough to read more, and what is over the bound costs no work."""
+
 LOOK_S = 0.5
 """How soon the thread notices that it is to end."""
 
@@ -88,7 +91,7 @@ class DatagramLines:
             for line in filter(None, data.split(b"\n")):
                 self._lines.append((source, line))
                 self._bytes += len(line)
-            while self._bytes > WAITING_BYTES:
+            while self._bytes > WAITING_BYTES or len(self._lines) > WAITING_LINES:
                 gone = len(self._lines.popleft()[1])
                 self._bytes -= gone
                 self._counters.add("dropped", gone, "line_bytes_behind")

@@ -25,6 +25,10 @@ HEAD_BYTES = 256
 IDLE_READS = 60
 """A file that has not grown for so long is closed until it does: old processes' files are many, descriptors few."""
 
+IDLE_LOOKS = 256
+"""So many of the files that rest are looked at in one read, in turn: an agent's node holds thousands of old ones, and
+the size of each is a call to the kernel."""
+
 Inode = tuple[int, int]
 
 
@@ -84,7 +88,7 @@ class FolderLines:
         self._folder, self._counters, self._pattern, self._tick_bytes = folder, counters, pattern, tick_bytes
         self._from_end = start == "end"
         self._files: dict[str, _File] = {}
-        self._turn = 0
+        self._turn = self._look = 0
         self.behind_bytes = 0
 
     def read(self) -> list[tuple[str, bytes]]:
@@ -103,10 +107,16 @@ class FolderLines:
     def _scan(self) -> list[_File]:
         """Look at the folder; returns the files that are no longer there under their names."""
         present: dict[str, tuple[Inode, int]] = {}
+        resting = [name for name, file in self._files.items() if file.idle > IDLE_READS]
+        self._look = self._look % len(resting) if resting else 0
+        unseen = set(resting) - set((resting + resting)[self._look : self._look + IDLE_LOOKS])
+        self._look += IDLE_LOOKS
         try:
             with os.scandir(self._folder) as entries:
                 for entry in entries:
-                    if fnmatch(entry.name, self._pattern) and entry.is_file():
+                    if entry.name in unseen and entry.inode() == self._files[entry.name].inode[1]:
+                        present[entry.name] = (self._files[entry.name].inode, self._files[entry.name].size)
+                    elif fnmatch(entry.name, self._pattern) and entry.is_file():
                         stat = entry.stat()
                         present[entry.name] = ((stat.st_dev, stat.st_ino), stat.st_size)
         except OSError:

@@ -110,3 +110,15 @@ def test_a_file_where_the_socket_should_be_is_left_alone(tmp_path: Path) -> None
     with pytest.raises(UserError, match="in use"):
         DatagramLines(tmp_path / "steps.sock", Counters())
     assert (tmp_path / "steps.sock").read_text() == "somebody's"
+
+
+def test_a_flood_of_short_lines_is_bounded_in_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datagrams, "WAITING_LINES", 10)
+    counters = Counters()
+    source = DatagramLines(path, counters)
+    send(path, b"\n".join(b"%02d" % number for number in range(50)))
+    deadline = time.monotonic() + 5
+    while counters.totals().get("dropped{line_bytes_behind}", 0) < 80 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert [int(line) for _, line in source.read()] == list(range(40, 50))
+    source.close()

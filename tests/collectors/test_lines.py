@@ -186,3 +186,24 @@ def test_however_a_file_grows_each_line_comes_once_and_in_order(
         found += [line for _, line in rig.read()]
     assert found == [line for line in data if line]
     assert rig.counters.totals() == {}
+
+
+def test_of_many_files_that_rest_a_few_are_looked_at_in_turn_and_none_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "IDLE_READS", 2)
+    monkeypatch.setattr(module, "IDLE_LOOKS", 3)
+    for number in range(10):
+        (tmp_path / f"{number}.log").write_bytes(b"old\n")
+    source = FolderLines(tmp_path, Counters())
+    for _ in range(5):
+        assert source.read() == []
+    for number in range(10):
+        with (tmp_path / f"{number}.log").open("ab") as file:
+            file.write(b"new\n")
+    (tmp_path / "late.log").write_bytes(b"fresh\n")
+    first = source.read()
+    assert ("late.log", b"fresh") in first
+    assert len(first) == 4
+    found = first + [line for _ in range(6) for line in source.read()]
+    assert sorted(found) == sorted([(f"{n}.log", b"new") for n in range(10)] + [("late.log", b"fresh")])

@@ -133,3 +133,33 @@ def test_what_a_training_process_reports_becomes_a_step_frame(place: str, tmp_pa
     (told,) = frame.steps
     assert (frame.job, told.rank, told.step, told.work) == ("mine", 3, 0, 4096)
     assert 0 <= told.data_us <= told.step_us
+
+
+class _Flood:
+    def __init__(self, lines: list[tuple[str, bytes]]) -> None:
+        self.lines = lines
+
+    def read(self) -> list[tuple[str, bytes]]:
+        return self.lines
+
+
+def test_a_flood_without_a_job_looks_its_process_up_once_and_is_counted() -> None:
+    counters, looked = Counters(), []
+    line = b'{"step": 1, "rank": 0, "step_us": 5}'
+    source = _Flood([("pid7", line)] * 1000 + [("pid8", b"junk")])
+    collector = StepsCollector(source, lambda name: looked.append(name), counters=counters, now=lambda: 0.0)
+    reading = collector.collect(1000)
+    assert looked == ["pid7"]
+    assert reading.missing == {"steps_no_job": 1000, "steps_broken": 1}
+    assert counters.totals()["dropped{steps_no_job}"] == 1000
+    assert counters.totals()["dropped{steps_broken}"] == 1
+
+
+def test_a_tick_gives_up_the_lines_it_has_no_time_for() -> None:
+    seconds = iter(range(1000))
+    source = _Flood([("pid7", b'{"step": 1, "rank": 0, "step_us": 5, "job": "j"}')] * 5000)
+    reading = StepsCollector(source, now=lambda: float(next(seconds))).collect(1000)
+    (frame,) = reading.drafts
+    assert isinstance(frame, StepFrame)
+    assert len(frame.steps) == 255
+    assert reading.missing == {"steps_flood": 4745}
