@@ -23,6 +23,7 @@ from lockstep.analyze import (
     standstill,
     steps,
     unjudged,
+    unknown,
 )
 from lockstep.analyze.files import expand
 from lockstep.analyze.judge import judge
@@ -75,7 +76,7 @@ def analyze(paths: Sequence[Path | str], kind: str | None = None, progress: Prog
 
     Raises UserError where a path cannot be read or nothing in it can be used.
     """
-    inputs, known = _known(paths, kind)
+    inputs, known = _known(paths, kind, progress)
     runs = []
     for reader in dict.fromkeys(READERS.values()):
         of_kind = [i for i in known if READERS[i.kind] is reader]
@@ -110,11 +111,22 @@ def events(paths: Sequence[Path | str], kind: str | None = None) -> Iterator[dic
             yield {"path": str(input_.path), **record}
 
 
-def _known(paths: Sequence[Path | str], kind: str | None) -> tuple[list[Input], list[Input]]:
+def _known(
+    paths: Sequence[Path | str], kind: str | None, progress: Progress = lambda *_: None
+) -> tuple[list[Input], list[Input]]:
     """All files of the paths, and those of a known kind."""
-    inputs = [Input(file, kind or recognise(file) or "unknown") for file in expand([Path(path) for path in paths])]
+    inputs = []
+    for number, file in enumerate(expand([Path(path) for path in paths]), 1):
+        progress("looking at files", number)
+        inputs.append(Input(file, kind or recognise(file) or "unknown"))
     known = [i for i in inputs if i.kind in READERS]
+    for input_ in inputs:
+        if input_.kind == "unknown" and (why := unknown.hint(input_.path)):
+            input_.notes.append(why)
     if not known:
         where = ", ".join(str(path) for path in paths)
+        said = list(dict.fromkeys(note for i in inputs for note in i.notes))
+        if all(i.notes for i in inputs):
+            raise UserError(f"{where}: nothing here is of a known kind: {'; '.join(said[:3])}")
         raise UserError(f"{where}: nothing here is of a known kind ({', '.join(READERS)}); say which with --kind")
     return inputs, known

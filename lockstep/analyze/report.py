@@ -74,6 +74,7 @@ class Report(msgspec.Struct):
             if kind == "unknown":
                 names = ", ".join(i.path.name for i in inputs[:3]) + (" ..." if len(inputs) > 3 else "")
                 out.append(f"Not recognised, left out: {_files(len(inputs))} ({names})")
+                out += _hints(inputs)
                 continue
             records, skipped = sum(i.records for i in inputs), sum(i.skipped for i in inputs)
             line = f"Read {records:,} record{'s' if records != 1 else ''} of {len(inputs)} {kind} file"
@@ -118,6 +119,15 @@ class Report(msgspec.Struct):
                 known = msgspec.structs.replace(incident, sql="")
                 out.append(_named(words.incident_text(known, run.timed, where, width)))
         return out
+
+
+def _hints(inputs: list[Input]) -> list[str]:
+    """What is known of files that are not read, each reason once with its first file."""
+    first: dict[str, str] = {}
+    for input_ in inputs:
+        for note in input_.notes:
+            first.setdefault(note, input_.path.name)
+    return [f"  {name}: {note}" for note, name in first.items()][:MOST_NOTES]
 
 
 def _files(count: int) -> str:

@@ -11,7 +11,6 @@ import msgspec
 
 from lockstep.analyze import READERS, analyze, events
 
-
 EVERY_S = 5.0
 """Seconds between two lines of progress where no terminal shows them."""
 
