@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from runtime.clock import Clock
 from runtime.deadletters import dead_letter
+from runtime.errors import BrokerLostRecords
 from runtime.health import Counters, HealthReporter
 from runtime.log import Repeats
 from schemas.codec import encode
@@ -91,8 +92,12 @@ class Writer:
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop`; raises UserError where a person is needed (brake, missing table, refused user)."""
-        while not stop.is_set():
-            self.turn(stop)
+        try:
+            while not stop.is_set():
+                self.turn(stop)
+        except BrokerLostRecords:
+            self._report("records lost")
+            raise
         self._report()
 
     def turn(self, stop: threading.Event) -> int:
@@ -215,9 +220,9 @@ class Writer:
         if self._clock.monotonic() >= self._next_health:
             self._report()
 
-    def _report(self) -> None:
+    def _report(self, note: str = "") -> None:
         self._next_health = self._clock.monotonic() + self._limits.health_s
         if self._newest_tick_ms:
             self._counters.gauge("age_s", max(0, self._clock.now_ms() - self._newest_tick_ms) / 1000)
-        record: Record = self._health.record()
+        record: Record = self._health.record(note)
         self._producer.send(record.topic, record.key, encode(record))

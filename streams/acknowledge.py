@@ -42,6 +42,8 @@ class Offsets:
     def skip_to(self, offset: int) -> int:
         """Go on at `offset`, because what is before it is gone; returns how many events that are."""
         gone, self.next = max(0, offset - self.next), max(offset, self.next)
+        if gone and not self._line:
+            self._committable = self.next
         return gone
 
     def finish(self, offset: int) -> None:
@@ -52,7 +54,7 @@ class Offsets:
         while self._line and self._line[0] in self._finished:
             done = self._line.popleft()
             self._finished.discard(done)
-            self._committable = done + 1
+            self._committable = done + 1 if self._line else self.next
 
     @property
     def committable(self) -> int | None:

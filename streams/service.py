@@ -4,6 +4,9 @@ import asyncio
 import logging
 import threading
 from contextlib import ExitStack
+from typing import Any
+
+from faust.tables.recovery import ServiceStopped
 
 from runtime.clock import Clock, SystemClock
 from runtime.errors import UserError
@@ -71,6 +74,7 @@ def check_topics(settings: WorkerSettings, plan: Plan) -> None:
 
 
 async def _serve(settings: WorkerSettings, stop: threading.Event, plan: Plan, clock: Clock, counters: Counters) -> None:
+    asyncio.get_running_loop().set_exception_handler(_unretrieved)
     app = create_app(settings)
     worker = Worker(app, plan, settings, clock, counters)
     await worker.start()
@@ -92,3 +96,9 @@ async def _serve(settings: WorkerSettings, stop: threading.Event, plan: Plan, cl
     failure = worker.failure or app.crash_reason or (None if starting.cancelled() else starting.exception())
     if failure is not None and not stop.is_set():
         raise failure
+
+
+def _unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Faust ends some of its waits by an exception that nobody takes: that a worker stops is no error."""
+    if not isinstance(context.get("exception"), ServiceStopped):
+        loop.default_exception_handler(context)

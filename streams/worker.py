@@ -9,6 +9,7 @@ import faust
 from faust.types import TP
 
 from runtime.clock import Clock
+from runtime.errors import BrokerLostRecords
 from runtime.health import Counters, HealthReporter
 from schemas import Inventory
 from schemas.codec import encode
@@ -143,14 +144,19 @@ class Worker:
         await self._let_go()
 
     async def _let_go(self) -> None:
-        """Finish what is on its way, commit, and drop the rest."""
-        if self.failure is None:
+        """Finish what is on its way, commit, and drop the rest. A gap is committed too, or every restart would meet it
+        again, and said by the last health record."""
+        lost = isinstance(self.failure, BrokerLostRecords)
+        if self.failure is None or lost:
             try:
                 async with asyncio.timeout(DRAIN_S):
                     await asyncio.gather(*(agent.drained() for agent in self.agents.values()))
             except TimeoutError:
                 log.warning("not all was sent within %g s; the rest comes again", DRAIN_S)
         await self.commit()
+        if lost:
+            record = self._reporter.record("records lost")
+            await (await self._send_now(record.topic, record.key.encode(), encode(record), None))
         for agent in self.agents.values():
             await agent.close()
         self._committed.clear()

@@ -36,8 +36,9 @@ class Consumer:
     kill, without a rebalance; never run two at a time with the same. Use from one thread, and poll at least every
     five minutes. Raises BrokerUnreachable where no broker is there.
 
-    Records deleted before they were read raise BrokerLostRecords on the embedded broker, where only a fault of ours
-    does that; elsewhere they are counted as dropped{retention} and logged.
+    Records deleted before they were read are counted as dropped{retention} and logged. On the embedded broker, where
+    only too fast a producer does that, they also raise BrokerLostRecords: from the `commit` that puts the position
+    behind them, so that what was polled is not lost too and a restart goes on (without a group, from `poll`).
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Consumer:
             metrics_enabled=False,
         )
         self._next: dict[TopicPartition, int | None] = {}
+        self._lost = ""
         if group is None:
             self._assign_all()
         else:
@@ -96,15 +98,20 @@ class Consumer:
         """Everything polled so far need not be read again. Returns when the broker has it.
 
         Where partitions have moved to another member meanwhile their commit is void and they are read again there:
-        counted as errors{commit}, no exception. Raises BrokerUnreachable after 30 s without an answer.
+        counted as errors{commit}, no exception. Raises BrokerUnreachable after 30 s without an answer, and after the
+        commit BrokerLostRecords where what it commits has a gap.
         """
         try:
             self._client.commit(timeout_ms=COMMIT_S * 1000)
         except MOVED as error:
             self._counters.add("errors", 1, "commit")
             log.warning("%s: a commit came too late, some messages will be read again (%s)", self._group, error)
+            return
         except KafkaError as error:
             raise self._told(error) from None
+        if self._lost:
+            lost, self._lost = self._lost, ""
+            raise BrokerLostRecords(lost)
 
     def lag(self) -> int:
         """Messages on the assigned partitions that have not been polled, as of the last fetch."""
@@ -151,10 +158,14 @@ class Consumer:
         if not lost or (topic is not None and topic.retention_ms is None):
             return  # compaction leaves gaps on purpose
         what = f"{lost} records of {partition.topic}/{partition.partition} were deleted before {self._group} read them"
-        if self._connection.broker_embedded:
-            raise BrokerLostRecords(f"{what}: the embedded broker is full; go slower, or use a real Kafka")
         self._counters.add("dropped", lost, "retention")
-        log.error("%s: its retention is too short for so long a pause", what)
+        if not self._connection.broker_embedded:
+            log.error("%s: its retention is too short for so long a pause", what)
+            return
+        self._lost = f"{what}: the embedded broker is full; go slower, or use a real Kafka"
+        log.error("%s", self._lost)
+        if self._group is None:
+            raise BrokerLostRecords(self._lost)
 
     def _told(self, error: KafkaError) -> UserError:
         if isinstance(error, FencedInstanceIdError):

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Mapping
+from time import monotonic
 
 import pytest
 
@@ -177,3 +178,45 @@ def test_six_times_what_a_partition_keeps_arrives_when_paced_and_is_noticed_when
         assert isinstance(outcome[0], BrokerLostRecords)
         assert "of node-frames/" in str(outcome[0])
         assert "the embedded broker is full" in str(outcome[0])
+
+
+def test_a_gap_ends_a_reader_once_and_the_next_goes_on_behind_it(embedded: Connection) -> None:
+    """What was polled is committed together with the position behind the gap before the reader fails."""
+    topic, group = "events", "gap-reader"
+    producer = Producer(embedded, "test", Counters())
+
+    def consumer(counters: Counters) -> Consumer:
+        return Consumer(embedded, group, (topic,), None, counters=counters)
+
+    def poll(reader: Consumer, last: bytes) -> list[bytes]:
+        seen: list[bytes] = []
+        end = monotonic() + 30
+        while last not in seen:
+            assert monotonic() < end
+            seen += [message.value for message in reader.poll(100, 0.2)]
+        return seen
+
+    producer.send_and_wait(topic, "key", b"first", 10)
+    first = consumer(Counters())
+    assert poll(first, b"first") == [b"first"]
+    first.commit()
+    first.close()
+    for _ in range(40):
+        producer.send_and_wait(topic, "key", os.urandom(250_000), 10)
+    producer.send_and_wait(topic, "key", b"last", 10)
+    counters = Counters()
+    second = consumer(counters)
+    read = len(poll(second, b"last"))
+    assert 1 < read < 41
+    with pytest.raises(BrokerLostRecords, match=r"records of events/\d were deleted .*go slower"):
+        second.commit()
+    second.close()
+    assert counters.totals()["dropped{retention}"] == 41 - read
+    counters = Counters()
+    third = consumer(counters)
+    producer.send_and_wait(topic, "key", b"afterwards", 10)
+    assert poll(third, b"afterwards") == [b"afterwards"]
+    third.commit()
+    third.close()
+    producer.close(5)
+    assert "dropped{retention}" not in counters.totals()

@@ -87,14 +87,31 @@ def test_events_deleted_before_they_were_read_are_counted() -> None:
     assert counters.totals() == {"dropped{retention}": 10 + 9}
 
 
-def test_events_deleted_by_the_embedded_broker_end_the_worker() -> None:
+def test_events_deleted_by_the_embedded_broker_end_the_worker_once() -> None:
+    consumer = Consumer(committed=40, earliest=50)
+    counters = Counters()
+    made = Intake(App(consumer), WorkerSettings(broker_embedded=True), counters)  # type: ignore[arg-type]
     with pytest.raises(BrokerLostRecords, match=r"10 records of node-frames/2 .*go slower"):
-        intake(Consumer(committed=40, earliest=50), embedded=True)
+        asyncio.run(made.begin([FRAMES]))
+    assert counters.totals() == {"dropped{retention}": 10}
+    consumer.committed = made.committable()[FRAMES]
+    made, counters = intake(consumer, embedded=True)
+    assert accepted(made, 50, 51) == [True, True]
+    assert counters.totals() == {}
+
+
+def test_a_gap_on_the_way_is_committed_when_all_before_it_is_done() -> None:
     consumer = Consumer(committed=40)
-    made, _ = intake(consumer, embedded=True)
+    made, counters = intake(consumer, embedded=True)
+    offsets = asyncio.run(made.accept(FRAMES, 40))
+    assert offsets is not None
     consumer.earliest = 45
     with pytest.raises(BrokerLostRecords):
         accepted(made, 45)
+    assert made.committable() == {}
+    offsets.finish(40)
+    assert made.committable() == {FRAMES: 45}
+    assert counters.totals() == {"dropped{retention}": 4}
 
 
 def test_what_is_unread_is_known_from_the_last_fetch() -> None:

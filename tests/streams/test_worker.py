@@ -1,9 +1,12 @@
 """Frames become features, findings and incidents; what cannot be used is kept and counted, and stops nobody."""
 
+import asyncio
+import gc
 from random import Random
 
 import msgspec
 import pytest
+from faust.tables.recovery import ServiceStopped
 from stand_in import plan
 from stream_stage import Stage, frame, steps
 
@@ -12,6 +15,7 @@ from runtime.errors import BrokerLostRecords, UserError
 from runtime.settings import Connection
 from schemas import DeadLetter, Features, Finding, Health, Incident
 from schemas.codec import encode
+from streams import service
 from streams.service import check_topics
 from streams.settings import WorkerSettings
 
@@ -94,8 +98,8 @@ def test_a_flood_of_bad_bytes_stops_the_worker_with_one_line(embedded_stage: Sta
     assert len(stage.seen(DeadLetter)) < 1000
 
 
-def test_records_overwritten_before_they_were_read_stop_the_worker_on_the_embedded_broker(
-    embedded_stage: Stage,
+def test_records_overwritten_before_they_were_read_stop_the_worker_on_the_embedded_broker_once(
+    embedded_stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage, random = embedded_stage, Random(1)
     stage.feed(frame(stage, "n1", 0))
@@ -106,6 +110,14 @@ def test_records_overwritten_before_they_were_read_stop_the_worker_on_the_embedd
     worker = stage.worker()
     worker.join(30)
     assert isinstance(worker.failure, BrokerLostRecords)
+    stage.eventually(lambda: any(record.counters.get("dropped{retention}", 0) > 0 for record in stage.seen(Health)))
+    stage.forget_failures()
+    stage.worker()
+    stage.feed(frame(stage, "n1", 1))
+    (feature,) = stage.until(Features, lambda seen: len(seen) >= 1)
+    assert feature.seq == 1
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 def test_health_says_what_was_received_and_sent(embedded_stage: Stage) -> None:
@@ -129,3 +141,21 @@ def test_missing_topics_are_named_in_one_line(kafka: Connection) -> None:
     settings = WorkerSettings(**msgspec.structs.asdict(kafka), group="nobody-made-these")
     with pytest.raises(UserError, match=r"no topic nobody-made-these-incident-changelog.*run `lockstep topics create`"):
         check_topics(settings, plan())
+
+
+def test_a_wait_that_ends_because_the_worker_stops_is_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async def leave(error: Exception) -> None:
+        asyncio.get_running_loop().set_exception_handler(service._unretrieved)
+
+        async def wait() -> None:
+            raise error
+
+        task = asyncio.create_task(wait())
+        await asyncio.wait([task])
+        del task
+        gc.collect()
+
+    asyncio.run(leave(ServiceStopped()))
+    assert caplog.text == ""
+    asyncio.run(leave(ValueError("a fault of ours")))
+    assert "a fault of ours" in caplog.text
