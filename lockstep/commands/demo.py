@@ -71,7 +71,8 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
     supervisor = Supervisor(plan, os.environ, folder / "log" / "lockstep.log", clock)
     try:
         usual = "; about 3 minutes on 2 idle cores" if _usual(fleet) else ""
-        _say(f"{fleet.racks} NVL72 racks, one {fleet.job_size}-GPU job, up to {fleet.speed:g} times real time{usual}")
+        racks = f"{fleet.racks} NVL72 rack{'s' if fleet.racks > 1 else ''}"
+        _say(f"{racks}, one {fleet.job_size}-GPU job, up to {fleet.speed:g} times real time{usual}")
         supervisor.start(lambda name: _say(f"starting {name}"))
         from storage.client import get_client
 
