@@ -68,6 +68,7 @@ _STATUS = {
     **dict.fromkeys((6, 8, 15, 25, 26, 27, 36, 38, 41, 44, 53, 62, 72, 117, 123, 167, 168, 223, 321, 376), 400),
     **dict.fromkeys((427, 441, 675, 676), 400),
     **dict.fromkeys((46, 47, 50, 56, 60, 63, 73, 78, 81, 115, 152, 336, 511), 404),  # UNKNOWN_*
+    271: 400,  # CANNOT_DECOMPRESS
     159: 408,  # TIMEOUT_EXCEEDED
     229: 413,  # QUERY_IS_TOO_LARGE
     48: 501,  # NOT_IMPLEMENTED

@@ -9,12 +9,14 @@ import uuid
 from pathlib import Path
 
 from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from storage.engine.access import Access
 from storage.engine.answer import CHUNK, Answer, Work, run, summary_header
 from storage.engine.body import Spool, collect, receive, spool
 from storage.engine.compress import Decoder, encoder
 from storage.engine.errors import (
+    BAD_ARGUMENTS,
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
     READONLY,
@@ -82,6 +84,9 @@ class Server:
             return self._failed(error, query_id)
         except (ConnectionError, asyncio.CancelledError):
             raise
+        except (web.RequestPayloadError, HttpProcessingError) as error:
+            said = (str(error).splitlines() or [""])[0][:200]
+            return self._failed(ClickHouseError(BAD_ARGUMENTS, f"The request's body is no HTTP: {said}"), query_id)
         except Exception as error:
             _log.exception("a request failed in a way that was not thought of")
             return self._failed(ClickHouseError(UNKNOWN_EXCEPTION, f"{type(error).__name__}: {error}"), query_id)
@@ -180,10 +185,15 @@ def _text(call: Call, body: Spool) -> bytes:
 async def _form(request: web.Request) -> list[tuple[str, str]]:
     """The fields of a form: `query` and `param_*`, for what is too long for a URL."""
     fields = []
-    async for part in await request.multipart():
-        if not isinstance(part, BodyPartReader) or part.filename:
-            raise ClickHouseError(NOT_IMPLEMENTED, "External data is not supported by the embedded engine: insert it")
-        fields.append((part.name or "", bytes(await part.read(decode=True)).decode("utf-8", "surrogateescape")))
+    try:
+        async for part in await request.multipart():
+            if not isinstance(part, BodyPartReader) or part.filename:
+                raise ClickHouseError(
+                    NOT_IMPLEMENTED, "External data is not supported by the embedded engine: insert it"
+                )
+            fields.append((part.name or "", bytes(await part.read(decode=True)).decode("utf-8", "surrogateescape")))
+    except (ValueError, AssertionError, LookupError) as error:
+        raise ClickHouseError(BAD_ARGUMENTS, f"The form cannot be read: {error}") from None
     return fields
 
 

@@ -14,6 +14,7 @@ from storage.engine.connections import Connections
 from storage.engine.database import Database
 from storage.engine.errors import ClickHouseError
 from storage.engine.lanes import Lanes
+from storage.engine.noise import http_logger
 from storage.engine.server import KEEP_ALIVE_S, URL_MAX, Server
 from storage.engine.settings import EngineSettings
 
@@ -43,6 +44,7 @@ async def _serve(
     runner = web.AppRunner(
         server.application(),
         access_log=None,
+        logger=http_logger(),
         handler_cancellation=True,
         auto_decompress=False,
         keepalive_timeout=KEEP_ALIVE_S,
