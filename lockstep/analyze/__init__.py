@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from lockstep.analyze import (
     batch_times,
     cooling,
@@ -98,17 +100,27 @@ def _why(inputs: Sequence[Input]) -> str:
     return f"{skipped} skipped: {', '.join(f'{count} {reason}' for reason, count in sorted(reasons.items()))}"
 
 
-def events(paths: Sequence[Path | str], kind: str | None = None) -> Iterator[dict[str, Any]]:
+def events(
+    paths: Sequence[Path | str], kind: str | None = None, skipped: Callable[[str], None] = lambda _: None
+) -> Iterator[dict[str, Any]]:
     """The decoded records of files or folders, file by file in their order: plain values with `path`, and `line` in
     text. Raises UserError where a path cannot be read, nothing in it can be used, or its kind has no such form.
+    `skipped` is told at the end, in a line, what else there was that could not be decoded.
     """
     _, known = _known(paths, kind)
     for input_ in known:
         if input_.kind not in DECODERS:
             raise UserError(f"{input_.path}: the records of {input_.kind} cannot be listed by --events")
+    count = 0
     for input_ in known:
         for record in DECODERS[input_.kind](input_):
+            count += 1
             yield {"path": str(input_.path), **record}
+    if not count:
+        where = str(known[0].path) if len(known) == 1 else f"{len(known)} files"
+        raise UserError(f"{where}: no {known[0].kind} record could be decoded ({_why(known)}); is the kind right?")
+    if any(input_.skipped for input_ in known):
+        skipped(_why([replace(input_, notes=[]) for input_ in known]))
 
 
 def _known(

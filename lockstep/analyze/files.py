@@ -3,7 +3,8 @@
 import errno
 import gzip
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, cast
 
@@ -13,6 +14,10 @@ GZIP = b"\x1f\x8b"
 
 LONGEST_LINE = 1 << 20
 """Bytes of one line; a longer one is no telemetry, and only its beginning is looked at."""
+
+
+MOST_BLANK = 1000
+"""Empty lines in a row that are given as they are."""
 
 
 def expand(paths: list[Path]) -> list[Path]:
@@ -34,6 +39,15 @@ def expand(paths: list[Path]) -> list[Path]:
         else:
             raise UserError(f"{path}: a pipe, socket or device; files are read more than once: save it to a file first")
     return list(dict.fromkeys(files))
+
+
+def oddity(start: bytes) -> str:
+    """What is odd with a text that begins so, and what to do; "" where nothing is."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "it is UTF-16: save it as UTF-8"
+    if b"\r" in start and b"\n" not in start and b"\0" not in start:
+        return "its lines end in CR alone: save it with LF line ends (tr '\\r' '\\n')"
+    return ""
 
 
 def packed(path: Path) -> bool:
@@ -74,11 +88,31 @@ def tail(path: Path, size: int = 1 << 16) -> bytes:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """The file's lines without their ends. A damaged gzip stream ends where the damage begins, with a UserError."""
+def lines(path: Path, blank: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    """The file's lines without their ends. A damaged gzip stream ends where the damage begins, with a UserError.
+
+    After MOST_BLANK empty lines in a row the rest of them are left out, and `blank` is told how many these are; numbers
+    of lines after them are too low by as many.
+    """
     with open_bytes(path) as file:
+        empty = 0
         try:
             while line := file.readline(LONGEST_LINE):
-                yield line.rstrip(b"\r\n")
+                bare = line.rstrip(b"\r\n")
+                yield bare
+                empty = 0 if bare else empty + 1
+                if empty >= MOST_BLANK and (gone := _leave_out_blank(file)):
+                    blank(gone)
         except (OSError, EOFError) as error:
             raise UserError(f"{path}: damaged: {error}") from None
+
+
+def _leave_out_blank(file: IO[bytes]) -> int:
+    """Go past line ends, a buffer at a time; returns how many lines these were."""
+    gone = 0
+    while ahead := cast(BufferedReader, file).peek(1):
+        blank = len(ahead) - len(ahead.lstrip(b"\r\n"))
+        if not blank:
+            break
+        gone += file.read(blank).count(b"\n")
+    return gone

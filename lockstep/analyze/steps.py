@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from collectors.steps import BadStep, StepLine, from_row, natural
-from detectors.groups import DEADLINE_MS
+from detectors.groups import DEADLINE_MS, WIDEST
 from detectors.job import JobRecord
 from lockstep.analyze import table
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
@@ -56,10 +56,12 @@ def decoded(input_: Input) -> Iterator[dict[str, Any]]:
     """Every row that is a step, in the file's order."""
     for number, row in table.rows(input_.path, _COLUMNS):
         if row is None:
+            input_.skip("broken")
             continue
         try:
             found = from_row(row)
-        except BadStep:
+        except BadStep as error:
+            input_.skip(error.reason)
             continue
         fields = msgspec.structs.asdict(found.step) | {"job": found.job, "node": found.node, "run": found.run}
         yield ({"line": number} if number else {}) | {"event": "step"} | fields
@@ -101,7 +103,8 @@ def _keys(path: Path) -> Iterator[Key]:
 
 def _rows(input_: Input) -> Iterator[StepLine]:
     """The file's rows as they stand; what is no step is counted and left out."""
-    for number, (_, row) in enumerate(table.rows(input_.path, _COLUMNS)):
+    wide = 0
+    for number, (_, row) in enumerate(table.rows(input_.path, _COLUMNS, lambda n: _blank(input_, n))):
         if number == 0 and row is not None:
             absent = [name for name in _NEEDED if name not in row]
             if absent:
@@ -112,9 +115,20 @@ def _rows(input_: Input) -> Iterator[StepLine]:
                 raise BadStep("broken")
             if any(_impossible(row.get(name)) for name in _TIMES):
                 raise BadStep("bad_time")
+            if (natural(row.get("rank")) or 0) >= WIDEST:
+                wide += 1
+                continue
             yield from_row(row)
         except BadStep as error:
             input_.skip(error.reason)
+    if wide:
+        input_.skipped += wide
+        input_.reasons = input_.reasons | {"rank_too_high": wide}
+        input_.notes.append(f"not judged: {wide:,} rows of ranks from {WIDEST} on: no job is as wide")
+
+
+def _blank(input_: Input, count: int) -> None:
+    input_.notes.append(f"{count:,} blank lines in a row are left out")
 
 
 def _impossible(value: Any) -> bool:

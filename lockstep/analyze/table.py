@@ -18,7 +18,9 @@ Key = tuple[int | float | str, ...]
 Row = TypeVar("Row")
 
 
-def rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+def rows(
+    path: Path, columns: Collection[str], blank: Callable[[int], None] = lambda _: None
+) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
     """The rows with their line (0 in Parquet, of which only `columns` are read); None for a line that is no object.
 
     Raises UserError where the file cannot be read.
@@ -27,8 +29,8 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, Mapping[st
     if start.startswith(PARQUET):
         return _parquet(path, columns)
     if json_object(next((line for line in start.splitlines() if line.strip()), b"")) is not None:
-        return ((number, json_object(line)) for number, line in enumerate(lines(path), 1) if line.strip())
-    return _csv(path)
+        return ((number, json_object(line)) for number, line in enumerate(lines(path, blank), 1) if line.strip())
+    return _csv(path, blank)
 
 
 def in_order(keys: Iterable[Key]) -> bool:
@@ -59,8 +61,11 @@ def sorted_on_disk(found: Iterable[Row], key: Callable[[Row], Key], type_: type[
                 yield decode(blob)
 
 
-def _csv(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    text = (line.decode("utf-8-sig" if number == 0 else "utf-8", "replace") for number, line in enumerate(lines(path)))
+def _csv(path: Path, blank: Callable[[int], None]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    text = (
+        line.decode("utf-8-sig" if number == 0 else "utf-8", "replace")
+        for number, line in enumerate(lines(path, blank))
+    )
     reader = csv.DictReader(text, skipinitialspace=True)
     try:
         for row in reader:

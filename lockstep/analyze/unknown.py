@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from lockstep.analyze.files import head
+from lockstep.analyze.files import head, oddity
 from lockstep.analyze.recognise import csv_columns, json_object
 
 PAGE = re.compile(rb"NVSMI LOG|\| NVIDIA-SMI \d")
@@ -17,6 +17,8 @@ WORD = re.compile(r"[A-Za-z_][\w .()\[\]/%-]{0,60}")
 def hint(path: Path) -> str:
     """What the file seems to be, in a few words; "" where nothing can be said."""
     start = head(path)
+    if odd := oddity(start):
+        return odd
     if PAGE.search(start):
         return "nvidia-smi's printed page is not read; use nvidia-smi --query-gpu=... --format=csv"
     if binary(start):

@@ -72,7 +72,7 @@ def command(paths: tuple[Path, ...], kind: str | None, form: str, listed: bool, 
 def _list(paths: tuple[Path, ...], kind: str | None) -> None:
     """The decoded records; a reader that has enough (`| head`) ends it quietly."""
     try:
-        for record in events(paths, kind):
+        for record in events(paths, kind, lambda what: click.echo(what, err=True)):
             click.echo(msgspec.json.encode(record))
         sys.stdout.flush()
     except BrokenPipeError:
