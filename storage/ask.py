@@ -10,8 +10,13 @@ from clickhouse_connect.driver.exceptions import Error
 
 from runtime.errors import UserError
 from storage.client import StorageUnreachable, one_line
+from storage.engine.errors import ClickHouseError
+from storage.engine.sql import outline
 
 READ_ONLY = {"readonly": 2}
+
+TIME_LIMIT = 159
+"""TIMEOUT_EXCEEDED."""
 
 FIRST_WORD_S = 2.0
 """A question that takes less says nothing while it runs."""
@@ -47,11 +52,36 @@ def answer(
             while piece := pieces.read(1 << 20):
                 yield piece
     except Error as error:
-        if error.code is None:
-            raise StorageUnreachable(f"ClickHouse does not answer any more: {one_line(error)}") from None
-        raise UserError(one_line(error)) from None
+        raise failed(error) from None
     finally:
         ended.set()
+
+
+def check(sql: str) -> None:
+    """UserError in one line for what is no question, or says itself how its answer is written."""
+    try:
+        statement = outline(sql.encode("utf-8", "surrogateescape"))
+    except ClickHouseError as error:
+        raise UserError(error.text) from None
+    if not statement.reads:
+        raise UserError(
+            f"queries only, and this begins with {statement.keyword or 'nothing'}: "
+            "give SELECT, WITH, SHOW, DESCRIBE, EXPLAIN or EXISTS"
+        )
+    if statement.format is not None:
+        raise UserError("give --format instead of a FORMAT clause: lockstep query --format json|csv|parquet|table")
+
+
+def failed(error: Error) -> UserError:
+    """What ended a question, in one line."""
+    if error.code == TIME_LIMIT:
+        return UserError(
+            "the query ran into the time limit: read less (a cluster, a job, a day of ts), or raise it "
+            "(LOCKSTEP_ENGINE_QUERY_TIME_S where the embedded engine is started, max_execution_time on a server)"
+        )
+    if error.code is None:
+        return StorageUnreachable(f"ClickHouse does not answer any more: {one_line(error)}")
+    return UserError(one_line(error))
 
 
 def columns(client: Client, sql: str, parameters: Mapping[str, str]) -> list[str]:

@@ -73,9 +73,10 @@ def command(
 
 
 def _ask(chosen: ClickHouse, statement: str, parameters: Mapping[str, str], form: str, output: Path | None) -> None:
-    from storage.ask import answer, columns, whole_scans
+    from storage.ask import answer, check, columns, whole_scans
     from storage.client import get_client
 
+    check(statement)
     with contextlib.closing(get_client(chosen, timeout_s=3600)) as client:
         for hint in whole_scans(client, statement, parameters):
             say(f"hint: {hint}")

@@ -82,8 +82,18 @@ def test_names_are_listed_with_their_question_and_shown_as_sql(query: Query) -> 
         (("SELECT 1", "--param", "x"), "--param x: give NAME=VALUE"),
         (("SELECT {x:UInt8}",), "x"),
         (("SELECT 1", "--output", "/no/such/folder/file"), "/no/such/folder/file: No such file or directory"),
-        (("CREATE TABLE made_by_query (a Int8) ENGINE = MergeTree ORDER BY a",), "readonly"),
-        (("INSERT INTO made_by_query VALUES (1)",), ""),
+        (
+            ("CREATE TABLE made_by_query (a Int8) ENGINE = MergeTree ORDER BY a",),
+            "queries only, and this begins with CREATE",
+        ),
+        (("INSERT INTO made_by_query VALUES (1)",), "queries only"),
+        (("KILL QUERY WHERE 1",), "queries only"),
+        (("CREATE TEMPORARY TABLE t (a Int8)",), "queries only"),
+        (("SET x=1",), "queries only"),
+        (("USE y",), "queries only"),
+        (("SELECT 1 FORMAT JSON",), "give --format instead of a FORMAT clause"),
+        (("SELECT file('/etc/passwd')",), "Function file is not allowed"),
+        (("SELECT sleepEachRow(1) FROM numbers(9) SETTINGS max_execution_time = 1, max_block_size = 1",), "time limit"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(query: Query, arguments: tuple[str, ...], said: str) -> None:
