@@ -20,7 +20,7 @@ from detectors.shift import DELAY, Shift, ShiftWatch
 from detectors.stalls import StallWatch
 from detectors.step_culprit import HeavyRank, StepCulprit, describe
 from detectors.suspicion import THRESHOLD, Suspicion
-from detectors.two_sided import StepTable, lone, median, step_table, two_sided, wide
+from detectors.two_sided import StepTable, lone, lost, median, step_table, two_sided, wide
 from schemas.step import RankStep, StepFrame
 
 READY = 20
@@ -60,6 +60,11 @@ LEAST_STEPS, OF_STEPS = 8, 12
 PAIRS = LEAST_STEPS - 1
 """... which are 7 pairs, for a rank is late where it is late in two steps running. A host-bound job beats: one rank is
 late in every second step, what is lost in one is gained in the next, and the mean step stays what it was."""
+
+PEERS = 0.25
+"""A rank costs the job something where its peers are held up longer than they used to be, by a quarter of its lateness:
+all of it reaches them, half of it the median of two ranks, and the rest is room for noise. Where it costs nothing, a
+rank's account of its own time changed (a phase it no longer reports, a slack it now uses), and nobody waits for it."""
 
 WORK_RISE = 0.05
 """Work (tokens, sequence length) of one rank up by this part beside its peers', with the job's step time, is an
@@ -212,7 +217,8 @@ class StepDetector:
         late, heavy = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
         both = np.full(size, np.nan)
         if self.own.learned >= READY and present > 0:
-            now = now._replace(score=two_sided(now, self.own.centre, self.blocked.centre))
+            score, lost_us = two_sided(now, self.own.centre, self.blocked.centre), lost(now, self.blocked.centre)
+            now = now._replace(score=score, lost_us=lost_us)
             before = wide(self._recent[-1].score if self._recent else np.zeros(0), size)
             both = np.minimum(now.score, before)
             more = self._more_work(now)
@@ -229,13 +235,19 @@ class StepDetector:
         if self._recent:
             self._jumps.append(abs(now.step_us - self._recent[-1].step_us))
         self._recent.append(now)
-        steady = frozenset(self._late.steady.nonzero()[0].tolist())
+        steady = frozenset(rank for rank in self._late.steady.nonzero()[0].tolist() if self._waited_for(rank))
         loaded = frozenset(self._heavy.steady.nonzero()[0].tolist())
         stalling = self._stalling(now, bool(steady or loaded or self.shift.raised), ts_ms, number)
         shift = self.shift.update(now, self.own.centre, self.node_of, ts_ms, number, bool(steady or loaded))
         self._learn(now, both, late, heavy)
         suspected = frozenset((self._late.score >= SUSPECTED).nonzero()[0].tolist())
         return StepState(number, ts_ms, steady, loaded, shift, suspected, stalling)
+
+    def _waited_for(self, rank: int) -> bool:
+        """Whether the peers of a rank that is late by its own account are held up for it, on average."""
+        rows = [row for row in list(self._recent)[-OF_STEPS:] if len(row.score) > rank and row.score[rank] > 0]
+        late = sum(float(row.score[rank]) for row in rows)
+        return not rows or sum(row.lost_us for row in rows) >= PEERS * late
 
     def _bar(self, both: Floats) -> Floats:
         """What counts as late, for each rank."""
@@ -270,7 +282,8 @@ class StepDetector:
     def _stalling(self, now: StepTable, busy: bool, ts_ms: int, number: int) -> frozenset[int]:
         if self.restless or not (now.score == now.score).any():
             return frozenset()
-        return frozenset(self.stalls.update(now.score, self._chance(2 * Z), self.usual_us, ts_ms, number, busy))
+        cost = np.minimum(now.score, max(now.lost_us, 0.0) / PEERS)
+        return frozenset(self.stalls.update(cost, self._chance(2 * Z), self.usual_us, ts_ms, number, busy))
 
     def _learn(self, now: StepTable, both: Floats, late: NDArray[np.bool_], heavy: NDArray[np.bool_]) -> None:
         """Learn what is usual: nothing while the job is raised or a culprit is steady, and nobody's late step. After

@@ -7,7 +7,10 @@ it. With both taken against each rank's own past,
 
 is what the job loses to that rank in that step: the median takes the motion common to all out of the first side, and
 the second side is zero unless the others are held up while this rank is not. A rank's own step or compute time never
-enters. Wrong where more than half of the ranks are slow at once (`detectors.shift` judges these), and where a table
+enters. At one step time for all both sides are two views of the same times: a rank that reports less compute than
+before, in a step that takes no longer, shows both. So the peers must also wait longer than they used to (`lost_us`).
+
+Wrong where more than half of the ranks are slow at once (`detectors.shift` judges these), and where a table
 has none of the columns: own time is then unknown and nobody is named.
 """
 
@@ -38,6 +41,8 @@ class StepTable(NamedTuple):
     floor_us: float
     """The shortest blocked time: that of the last to arrive, who waits for nobody. It is the step's compute and
     communication without any waiting, as the shortest time of a collective is its transfer."""
+    lost_us: float = math.nan
+    """By how much the middle rank is held up more than usual: what the job loses to whoever is late."""
 
 
 def step_table(rows: Mapping[int, RankStep], size: int) -> StepTable:
@@ -67,6 +72,11 @@ def two_sided(now: StepTable, own_past: Floats, blocked_past: Floats) -> Floats:
     own = now.own - own_past
     blocked = now.blocked - blocked_past
     return np.minimum(own - median(own), median(blocked) - blocked)
+
+
+def lost(now: StepTable, blocked_past: Floats) -> float:
+    """How much longer than usual the middle rank is held up; NaN while there is no past."""
+    return median(now.blocked - blocked_past)
 
 
 def median(values: Floats) -> float:

@@ -249,3 +249,20 @@ def test_work_that_all_ranks_have_more_of_is_nobodys_imbalance() -> None:
     )
     assert not any(s.heavy or s.steady for s in found)
     assert any(s.shift for s in found)
+
+
+@pytest.mark.parametrize("compute_us", [1e-300, 0.0, 20_000.0])
+def test_a_rank_that_reports_less_compute_in_steps_as_long_as_before_holds_nobody_up(compute_us: float) -> None:
+    import msgspec
+
+    job, detector, found = SmallJob(), StepDetector(), []
+    for tick in range(180):
+        for frame in job.steps(tick, np.zeros(16)):
+            steps = tuple(
+                msgspec.structs.replace(s, compute_us=compute_us) if s.rank == 6 and tick >= 100 else s
+                for s in frame.steps
+            )
+            detector.add(T0 + tick * 1000, msgspec.structs.replace(frame, steps=steps))
+        found += detector.judge(T0 + tick * 1000)
+    assert len(found) == 180
+    assert not any(s.steady or s.shift or s.stalling for s in found)
