@@ -1,5 +1,6 @@
 """Running one statement on one connection, in a worker thread: its answer as a stream of bytes."""
 
+import shutil
 import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -9,12 +10,15 @@ from typing import IO
 import msgspec
 
 from storage.engine.database import Connection, Summary
-from storage.engine.errors import READONLY_CODE, ClickHouseError
+from storage.engine.errors import NOT_ENOUGH_SPACE, READONLY_CODE, ClickHouseError
 from storage.engine.formats import STREAMED
 from storage.engine.request import Call, quoted
 from storage.engine.sql import Statement
 
 CHUNK = 1 << 20
+
+SPACE_BYTES = 4 * CHUNK
+"""With less left on the disk, nothing is begun that writes there: a few blocks of a result."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -45,6 +49,11 @@ class Work(msgspec.Struct, frozen=True):
             yield self.text[self.statement.data_at :]
         while piece := self.rest.read(CHUNK):
             yield piece
+
+    @property
+    def needs_space(self) -> bool:
+        """Whether it writes into the data folder: rows, or a result that goes through a file."""
+        return self.statement.insert is not None or (self.statement.of_rows and not self.streamed)
 
     @property
     def leaves_no_trace(self) -> bool:
@@ -92,6 +101,8 @@ class Answer:
 
 def run(connection: Connection, settings: Mapping[str, str], work: Work, folder: Path) -> Answer:
     """Start `work` and wait for its first bytes, so that what is wrong from the start is raised here."""
+    if work.needs_space:
+        require_space(folder, shutil.disk_usage(folder).free)
     try:
         connection.lay(settings, restore=work.call.session is not None)
         if work.statement.insert is not None:
@@ -111,6 +122,14 @@ def run(connection: Connection, settings: Mapping[str, str], work: Work, folder:
         if error.code == READONLY_CODE and work.call.read_only:
             error.text += " GET reads only: use POST for statements that change something."
         raise
+
+
+def require_space(folder: Path, free_bytes: int) -> None:
+    """ClickHouseError (243) where the disk is full, before anything waits for it."""
+    if free_bytes < SPACE_BYTES:
+        raise ClickHouseError(
+            NOT_ENOUGH_SPACE, f"No space left on the disk of {folder} ({free_bytes >> 10} KiB free): free some there"
+        )
 
 
 def _filed(connection: Connection, work: Work, path: Path) -> Answer:
