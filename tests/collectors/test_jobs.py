@@ -1,5 +1,6 @@
 """Whose GPU it is: environments of processes, pinned for their lives."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -379,3 +380,17 @@ def test_nothing_secret_of_an_environment_is_remembered(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     assert processes.work(70)
     assert "hunter2" not in repr(vars(processes))
+
+
+def test_a_proc_that_vanishes_leaves_nobody_alive_and_raises_nothing(tmp_path: Path) -> None:
+    proc = tmp_path / "proc"
+    (proc / "7").mkdir(parents=True)
+    (proc / "7" / "stat").write_text("7 (python) S " + " ".join(["1"] * 18) + " 500 0")
+    (proc / "7" / "environ").write_bytes(b"SLURM_JOB_ID=9\0RANK=3\0")
+    processes = Processes(proc)
+    assert processes.work(7) is not None
+    shutil.rmtree(proc)
+    assert processes.told(7) == "pid_unseen"
+    assert not processes.alive(7)
+    assert processes.ranks() == {}
+    assert processes.seen_as(7, "1") is None

@@ -3,6 +3,7 @@
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -317,3 +318,22 @@ def test_a_run_id_that_cannot_be_kept_still_counts(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(module, "write_whole", full)
     assert next_run_id(tmp_path, 1_764_504_000_000) == 1_764_504_000
+
+
+def test_a_folder_that_cannot_be_written_still_delivers_from_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Path.open
+
+    def read_only(self: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        if tmp_path in self.parents and set(mode) & set("wax+"):
+            raise OSError(30, "Read-only file system")
+        return ours(self, mode, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", read_only)
+    counters = Counters()
+    spool = Spool(tmp_path, MIB, counters)
+    filled(spool, 5)
+    assert drain(spool) == [0, 1, 2, 3, 4]
+    assert counters.totals()["errors{spool_write}"] == 5
+    spool.close()
