@@ -288,7 +288,7 @@ def test_events_are_the_decoded_records_with_path_and_line(tmp_path: Path) -> No
     table.write_text("step,rank,step_us\n0,1,900\nnonsense,1,900\n1,1,950\n")
     done = call(tmp_path, "--events")
     assert done.exit_code == 0, done.output
-    records = [json.loads(line) for line in done.output.splitlines()]
+    records = [json.loads(line) for line in done.stdout.splitlines()]
     operations = [record for record in records if record["event"] == "operation"]
     assert len(operations) == 8
     assert operations[0]["path"] == str(tmp_path / "node-01-pid100.log")
