@@ -50,8 +50,6 @@ _FIXED = {
     # Other languages, and SQL inside literals, which nobody has looked at beforehand (`forbidden`).
     "dialect": "clickhouse",
     "allow_experimental_eval_table_function": "0",
-    "input_format_values_interpret_expressions": "0",
-    "input_format_values_deduce_templates_of_expressions": "0",
 }
 """Settings that no client may change."""
 

@@ -141,6 +141,9 @@ def _insert(text: bytes, tokens: Iterator[_Token]) -> Statement:
             if word == b"FORMAT":
                 format_at = start
             elif word == b"VALUES":
+                rows = Watch("INSERT")  # they may be expressions
+                for one, *_ in tokens:
+                    rows.see(one)
                 return Statement("INSERT", "Values", text[:start], end)
             elif word in (b"SELECT", b"WITH"):
                 _select(tokens)

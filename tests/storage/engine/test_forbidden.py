@@ -50,7 +50,7 @@ def test_no_file_is_read_by_the_rows_of_an_insert(embedded_clickhouse: ClickHous
     secret = tmp_path / "secret.csv"
     secret.write_text(SECRET)
     asked(embedded_clickhouse, "CREATE TABLE IF NOT EXISTS forbidden (a String) ENGINE = Memory")
-    assert asked(embedded_clickhouse, f"INSERT INTO forbidden VALUES (file('{secret}'))").startswith("344: ")
+    assert asked(embedded_clickhouse, f"INSERT INTO forbidden VALUES (file('{secret}'))").startswith("497: ")
     assert asked(embedded_clickhouse, "SELECT count() FROM forbidden") == "0\n"
     asked(embedded_clickhouse, "DROP TABLE forbidden SYNC")
 
