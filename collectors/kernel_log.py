@@ -20,12 +20,17 @@ INTERESTING = re.compile(
 """One quick look: lines without any of these words tell no event."""
 
 
+LONGEST = 2048
+"""Letters of a line that are looked at: a record of the kernel has at most 1024, and a prefix of syslog stands before."""
+
+
 def parse_line(text: str) -> KernelEvent | None:
     """The event in one message (a dmesg or syslog prefix does not disturb); None for everything else.
 
     >>> parse_line("NVRM: Xid (PCI:0009:01:00): 79, pid=7, name=python, GPU has fallen off the bus.").pci
     '0009:01:00.0'
     """
+    text = text[:LONGEST]
     if INTERESTING.search(text) is None:
         return None
     for parse in _PARSERS:

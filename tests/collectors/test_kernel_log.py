@@ -1,5 +1,6 @@
 """Lines of the kernel log and the events they tell."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -366,3 +367,12 @@ def test_a_real_log_of_a_hung_firmware() -> None:
     assert {event.pci for event in found} == {"0000:9b:00.0"}
     assert found[0].detail["process"] == "nvidia-smi"
     assert found[3].detail["every"] == "30"
+
+
+@pytest.mark.parametrize("filler", ["x", " ", "[", "pid=1, ", "Xid (PCI:", "(", "NVRM: ", "0000:"])
+def test_a_line_of_a_megabyte_costs_little(filler: str) -> None:
+    line = ("NVRM: Xid (PCI:0009:01:00): 79, pid=7, " + filler * (1 << 20))[: 1 << 20]
+    began = time.process_time()
+    for text in (line, filler + line, "NVRM: " + (filler * (1 << 20))[: 1 << 20]):
+        parse_line(text)
+    assert time.process_time() - began < 2  # the whole of it takes hours
