@@ -21,7 +21,7 @@ INTERESTING = re.compile(
 
 
 LONGEST = 2048
-"""Letters of a line that are looked at: a record of the kernel has at most 1024, and a prefix of syslog stands before."""
+"""Letters of a line that are looked at: the kernel writes at most 1024, and syslog a prefix."""
 
 
 def parse_line(text: str) -> KernelEvent | None:

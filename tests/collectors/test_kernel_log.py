@@ -375,4 +375,4 @@ def test_a_line_of_a_megabyte_costs_little(filler: str) -> None:
     began = time.process_time()
     for text in (line, filler + line, "NVRM: " + (filler * (1 << 20))[: 1 << 20]):
         parse_line(text)
-    assert time.process_time() - began < 2  # the whole of it takes hours
+    assert time.process_time() - began < 2  # 16 KiB of one letter took 7 s, and four times as long at twice the length
