@@ -15,8 +15,15 @@ R = TypeVar("R", bound=Record)
 
 
 def restored(cls: type[R], row: Mapping[str, Any]) -> R:
-    """The record that `row` (column names to values) was made from; NaN, NULL and "" become None where allowed."""
-    return msgspec.convert({field.name: _value(cls, field, row) for field in fields(cls)}, cls)
+    """The record that `row` (column names to values) was made from; NaN, NULL and "" become None where allowed. What
+    its table leaves out has its default."""
+    held = (field for field in fields(cls) if not _left_out(cls, field, row))
+    return msgspec.convert({field.name: _value(cls, field, row) for field in held}, cls)
+
+
+def _left_out(cls: type[msgspec.Struct], field: msgspec.structs.FieldInfo, row: Mapping[str, Any]) -> bool:
+    inner, _ = unwrapped(field.type)
+    return inner is bytes and column_name(cls, field.name) not in row
 
 
 def _value(struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, row: Mapping[str, Any]) -> Any:

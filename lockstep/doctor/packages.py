@@ -2,6 +2,7 @@
 
 import importlib.util
 import platform
+import sys
 from importlib.metadata import PackageNotFoundError, version
 
 from lockstep.cli import EXTRAS
@@ -22,7 +23,8 @@ def extras(_: Machine) -> list[Check]:
     lacking: dict[str, list[str]] = {}
     for module, extra in EXTRAS.items():
         lacking.setdefault(extra, [])
-        if importlib.util.find_spec(module) is None:
+        # One that is loaded already needs no looking for, and may have lost its spec (Faust replaces itself).
+        if module not in sys.modules and importlib.util.find_spec(module) is None:
             lacking[extra].append(module)
     return [
         Check(f"extra {extra}", "ok", "installed")

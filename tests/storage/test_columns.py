@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from schemas import Baselines, CollectiveFrame, NodeFrame, Record
+from schemas import AlertState, Baselines, CollectiveFrame, NodeFrame, Record
 from schemas.collective import Communicator, Operation
 from schemas.examples import EXAMPLES
 from schemas.frame import Gpu
@@ -167,7 +167,9 @@ def test_a_record_of_one_row_comes_back_whole(name: str, data: st.DataObject) ->
     table = TABLES[name]
     records = data.draw(st.lists(structs(table.record), min_size=1, max_size=4))
     back = [restored(table.record, row) for row in rows(table.name, *records)]
-    assert [same(record) for record in back] == [same(record) for record in records]
+    left_out = {"latest": b""} if table.record is AlertState else {}  # the alerter's copy of an incident
+    sent = [msgspec.structs.replace(record, **left_out) for record in records]
+    assert [same(record) for record in back] == [same(record) for record in sent]
 
 
 @settings(max_examples=50, deadline=None)

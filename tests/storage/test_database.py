@@ -11,7 +11,7 @@ from clickhouse_rows import rows, store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas import Event, Features, Health, NodeFrame, Record
+from schemas import AlertState, Event, Features, Health, NodeFrame, Record
 from schemas.examples import EXAMPLES
 from schemas.matrix import Matrix
 from schemas.readable import readable
@@ -29,6 +29,11 @@ def frame(cluster: str, seq: int, ts_ms: int = TICK, power_w: float = 700.0) -> 
     return NodeFrame(cluster=cluster, ts_ms=ts_ms, node="n", run_id=1, seq=seq, sections={"gpu": matrix})
 
 
+def as_stored(record: Record) -> Record:
+    """Without the alerter's copy of an incident, which has a table of its own."""
+    return msgspec.structs.replace(record, latest=b"") if isinstance(record, AlertState) else record
+
+
 @pytest.mark.parametrize(
     "example",
     [e for e in EXAMPLES if len(BY_RECORD[type(e)]) == 1 and isinstance(BY_RECORD[type(e)][0].shape, One)],
@@ -39,7 +44,7 @@ def test_a_record_of_one_row_comes_back_from_the_database(database: Client, exam
     store(database, sent)
     (table,) = BY_RECORD[type(sent)]
     (row,) = rows(database, table.name, sent.cluster)
-    assert readable(restored(type(sent), row)) == readable(sent)
+    assert readable(restored(type(sent), row)) == readable(as_stored(sent))
 
 
 EXPLODED: dict[str, dict[str, Any]] = {

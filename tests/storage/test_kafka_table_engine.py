@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -72,7 +73,9 @@ def test_what_cannot_be_read_is_kept_beside_with_its_reason(made: Client) -> Non
 
 
 def test_an_archive_keeps_a_message_once_however_often_it_is_read(made: Client) -> None:
+    sent_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.000")  # what is older than a year is not kept
     message = {"payload": "bytes", "_topic": "steps", "_partition": 2, "_offset": 5, "_key": "job"}
+    message["_timestamp_ms"] = sent_at
     for _ in range(2):
         made.raw_insert("archive_queue", insert_block=json.dumps(message), fmt="JSONEachRow")
     assert made.query("SELECT topic, part, position, key, payload FROM archive FINAL").result_rows == [

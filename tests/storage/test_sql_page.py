@@ -59,7 +59,7 @@ def test_hardware_causes_and_bus_factors_in_sql_are_those_of_the_code() -> None:
 
 
 def test_questions_change_nothing_and_take_nothing_twice(sample: Client) -> None:
-    with pytest.raises(UserError, match="readonly mode"):
+    with pytest.raises(UserError, match="readonly"):
         list(answer(sample, lambda: sample, "TRUNCATE TABLE steps", "CSV", {}))
     before = list(answer(sample, lambda: sample, QUESTIONS["time-lost"].sql, "CSV", {"job": ""}))
     store(sample, *(record for record in history() if isinstance(record, Incident | NodeFrame)))
