@@ -32,6 +32,7 @@ from simulator.settings import FleetSettings
 from storage.ask import answer
 from storage.client import Client, get_client
 from storage.columns import columns
+from storage.insert import put
 from storage.migrate import migrate
 from storage.questions import QUESTIONS, arguments
 from storage.roll import Roller
@@ -118,15 +119,7 @@ def plain(client: Client, frames: list[NodeFrame]) -> None:
     """The same rows by the same client, in inserts of the writer's size."""
     for table in BY_RECORD[NodeFrame]:
         for start in range(0, len(frames), 1000):
-            made = columns(table, frames[start : start + 1000])
-            if made.rows:
-                client.insert(
-                    table.name,
-                    made.data,
-                    [c.name for c in table.columns],
-                    column_type_names=[c.stored.type for c in table.columns],
-                    column_oriented=True,
-                )
+            put(client, table, columns(table, frames[start : start + 1000]))
 
 
 def size(client: Client) -> None:

@@ -213,8 +213,8 @@ class StreamArrival:
         last: NDArray[np.bool_] = lateness > 0.5 * worst
         if np.count_nonzero(last) > 1:
             return nobody
-        self._behind = np.where(last, lateness if self._standing.quiet() else self._behind, self._behind)
-        self._behind = np.where(last, 0.75 * self._behind + 0.25 * lateness, self._behind)
+        before = lateness if self._standing.quiet() else self._behind
+        self._behind = np.where(last, 0.75 * before + 0.25 * lateness, self._behind)
         return last
 
     def _judge_transfer(self, t: float, anyone_late: bool, round_: Round) -> None:

@@ -4,7 +4,7 @@ Up and down are events (`event_rules`); congestion is no fault of a port and is 
 notifications are how RoCE works.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ class _Seen(NamedTuple):
 
     rule: Rule
     active: bool
-    verdict: Verdict
+    verdict: Callable[[], Verdict]
 
 
 def port_findings(frame: NodeFrame, episodes: Episodes) -> list[Finding]:
@@ -50,7 +50,7 @@ def port_findings(frame: NodeFrame, episodes: Episodes) -> list[Finding]:
         row = dict(zip(matrix.columns, values[i].tolist(), strict=True))
         subject = Subject(scope="link", node=frame.node, link=name)
         for seen in (*_speed(name, row), *_errors(name, row)):
-            said += episodes.observe(seen.rule, subject, seen.active, frame.ts_ms, lambda v=seen.verdict: v)  # type: ignore[misc]
+            said += episodes.observe(seen.rule, subject, seen.active, frame.ts_ms, seen.verdict)
     return said
 
 
@@ -60,23 +60,31 @@ def _speed(name: str, row: dict[str, float]) -> Iterator[_Seen]:
     if np.isnan(speed) or np.isnan(most):
         return
     slower = speed < SAME * most or lanes < most_lanes
-    text = (
-        f"{name} runs at {speed * 8e-9:.0f} Gb/s over {lanes:.0f} lanes; it and its likes can do "
-        f"{most * 8e-9:.0f} Gb/s over {most_lanes:.0f}"
-    )
-    evidence = Evidence(text=text, metric="speed_bytes_per_s", value=speed, baseline=most, unit="bytes/s")
-    yield _Seen(SLOWER, slower, _verdict(SPEED_SURE, most / max(speed, 1.0), text, evidence))
+
+    def say() -> Verdict:
+        text = (
+            f"{name} runs at {speed * 8e-9:.0f} Gb/s over {lanes:.0f} lanes; it and its likes can do "
+            f"{most * 8e-9:.0f} Gb/s over {most_lanes:.0f}"
+        )
+        evidence = Evidence(text=text, metric="speed_bytes_per_s", value=speed, baseline=most, unit="bytes/s")
+        return _verdict(SPEED_SURE, most / max(speed, 1.0), text, evidence)
+
+    yield _Seen(SLOWER, slower, say)
 
 
 def _errors(name: str, row: dict[str, float]) -> Iterator[_Seen]:
     rates = {column: row[column] for column in ERROR_COLUMNS if not np.isnan(row.get(column, np.nan))}
     if not rates:
         return
-    worst = max(rates, key=lambda column: rates[column])
-    words = worst.removesuffix("_per_s").replace("_", " ")
-    text = f"{name} has {rates[worst]:.3g} {words} a second"
-    evidence = Evidence(text=text, metric=worst, value=rates[worst], baseline=0.0, unit="1/s")
-    yield _Seen(ERRORS, sum(rates.values()) > 0, _verdict(ERRORS_SURE, sum(rates.values()), text, evidence))
+
+    def say() -> Verdict:
+        worst = max(rates, key=lambda column: rates[column])
+        words = worst.removesuffix("_per_s").replace("_", " ")
+        text = f"{name} has {rates[worst]:.3g} {words} a second"
+        evidence = Evidence(text=text, metric=worst, value=rates[worst], baseline=0.0, unit="1/s")
+        return _verdict(ERRORS_SURE, sum(rates.values()), text, evidence)
+
+    yield _Seen(ERRORS, sum(rates.values()) > 0, say)
 
 
 def _verdict(confidence: float, score: float, text: str, evidence: Evidence) -> Verdict:

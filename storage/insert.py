@@ -9,7 +9,7 @@ from clickhouse_connect.driver.exceptions import DataError, Error, ProgrammingEr
 from runtime.errors import UserError
 from storage.batch import Taken
 from storage.client import REFUSED, one_line
-from storage.columns import columns
+from storage.columns import Columns, columns
 from storage.tables import Table
 
 UNFIT = frozenset({6, 27, 38, 41, 53, 69, 70, 72, 117, 128, 131, 190, 321, 349})
@@ -51,6 +51,18 @@ class Stored(NamedTuple):
     unfit: list[tuple[Taken, str]]
 
 
+def put(client: Inserts, table: Table, made: Columns) -> None:
+    """One insert of ready columns; nothing where there are no rows."""
+    if made.rows:
+        client.insert(
+            table.name,
+            made.data,
+            [column.name for column in table.columns],
+            column_type_names=[column.stored.type for column in table.columns],
+            column_oriented=True,
+        )
+
+
 def insert(client: Inserts, table: Table, taken: Sequence[Taken]) -> Stored:
     """Store what `table` keeps of the records. Where a value does not fit, halve until it is known whose it is.
 
@@ -58,14 +70,7 @@ def insert(client: Inserts, table: Table, taken: Sequence[Taken]) -> Stored:
     """
     try:
         made = columns(table, [one.record for one in taken])
-        if made.rows:
-            client.insert(
-                table.name,
-                made.data,
-                [column.name for column in table.columns],
-                column_type_names=[column.stored.type for column in table.columns],
-                column_oriented=True,
-            )
+        put(client, table, made)
         return Stored(made.rows, made.unknown, [])
     except (DataError, ValueError, TypeError, OverflowError, LookupError) as error:
         return _halved(client, table, taken, error)

@@ -27,14 +27,6 @@ class Batch(NamedTuple):
     batch_time: float
 
 
-class BadBatch(Exception):
-    """A row that is no batch: `reason` is broken, no_worker, no_time or bad_batch_time."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     """One run per file."""
     for input_ in inputs:
@@ -54,25 +46,28 @@ def decoded(input_: Input) -> Iterator[dict[str, Any]]:
     for number, row in table.rows(input_.path, COLUMNS):
         try:
             found = parse(row)
-        except BadBatch:
+        except table.BadRow:
             continue
         yield ({"line": number} if number else {}) | {"event": "batch"} | found._asdict()
 
 
 def parse(row: Mapping[str, Any] | None) -> Batch:
-    """One row by column name; numbers may be text. Raises BadBatch."""
+    """One row by column name; numbers may be text.
+
+    Raises table.BadRow: broken, no_worker, no_time or bad_batch_time.
+    """
     if row is None:
-        raise BadBatch("broken")
+        raise table.BadRow("broken")
     worker = row.get("worker")
     name = "" if worker is None or worker != worker else str(worker).strip()
     if not name:
-        raise BadBatch("no_worker")
+        raise table.BadRow("no_worker")
     time = _number(row.get("time"))
     if not 0 <= time <= LONGEST:
-        raise BadBatch("no_time")
+        raise table.BadRow("no_time")
     took = _number(row.get("batch_time_norm", row.get("batch_time")))
     if not 0 < took <= LONGEST:
-        raise BadBatch("bad_batch_time")
+        raise table.BadRow("bad_batch_time")
     return Batch(time, name.removesuffix(".0"), took)
 
 
@@ -88,7 +83,7 @@ def batches(input_: Input) -> Iterator[Batch]:
     for _, row in table.rows(input_.path, COLUMNS):
         try:
             yield parse(row)
-        except BadBatch as error:
+        except table.BadRow as error:
             input_.skip(error.reason)
 
 

@@ -45,14 +45,6 @@ class Operation(NamedTuple):
     duration: float
 
 
-class BadOperation(Exception):
-    """A row that is no operation: `reason` is broken, no_worker, no_step, no_type or bad_time."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
     """One run per job."""
     for job, files in _jobs(inputs):
@@ -65,7 +57,7 @@ def decoded(input_: Input) -> Iterator[dict[str, Any]]:
     for number, row in table.rows(input_.path, COLUMNS):
         try:
             found = parse(row)
-        except BadOperation:
+        except table.BadRow:
             continue
         assert row is not None
         fields = found._asdict() | {"optype": row["optype"]}
@@ -74,21 +66,24 @@ def decoded(input_: Input) -> Iterator[dict[str, Any]]:
 
 
 def parse(row: Mapping[str, Any] | None) -> Operation:
-    """One row by column name; numbers may be text. Raises BadOperation."""
+    """One row by column name; numbers may be text.
+
+    Raises table.BadRow: broken, no_worker, no_step, no_type or bad_time.
+    """
     if row is None:
-        raise BadOperation("broken")
+        raise table.BadRow("broken")
     dp, stage, rank = natural(row.get("dp_rank")), natural(row.get("stage")), natural(row.get("rank"))
     step = natural(row.get("step"))
     if dp is None or stage is None or rank is None:
-        raise BadOperation("no_worker")
+        raise table.BadRow("no_worker")
     if step is None:
-        raise BadOperation("no_step")
+        raise table.BadRow("no_step")
     name = row.get("optype")
     if not isinstance(name, str) or not name:
-        raise BadOperation("no_type")
+        raise table.BadRow("no_type")
     start, duration = _number(row.get("start_ts")), _number(row.get("duration"))
     if not (abs(start) <= LONGEST and 0 <= duration <= LONGEST):
-        raise BadOperation("bad_time")
+        raise table.BadRow("bad_time")
     return Operation(step, dp, stage, rank, kind_of(name), start, duration)
 
 
@@ -160,7 +155,7 @@ def operations(input_: Input) -> Iterator[Operation]:
     for _, row in table.rows(input_.path, COLUMNS):
         try:
             yield parse(row)
-        except BadOperation as error:
+        except table.BadRow as error:
             input_.skip(error.reason)
 
 

@@ -18,6 +18,14 @@ Key = tuple[int | float | str, ...]
 Row = TypeVar("Row")
 
 
+class BadRow(Exception):
+    """A row that cannot be used; `reason` is one word for the counts."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 def rows(
     path: Path, columns: Collection[str], blank: Callable[[int], None] = lambda _: None
 ) -> Iterator[tuple[int, Mapping[str, Any] | None]]:

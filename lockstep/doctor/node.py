@@ -1,10 +1,10 @@
 """What a node's hardware and kernel offer to its agent."""
 
-import ctypes
 import os
 import subprocess
 from pathlib import Path
 
+from collectors.clock_sync import STATUS_UNSYNCHRONISED, ask_kernel
 from collectors.nvml import driver_version
 from lockstep.doctor.check import Check, Machine
 
@@ -14,7 +14,6 @@ DISPLAY_CLASSES = ("0x0300", "0x0302")
 
 CAP_SYS_PTRACE = 19
 UNIT = "lockstep-agent.service"
-STA_UNSYNC = 0x40
 
 
 def gpu(machine: Machine) -> list[Check]:
@@ -78,26 +77,13 @@ def processes(machine: Machine) -> list[Check]:
     ]
 
 
-class _Timex(ctypes.Structure):
-    """The head of the kernel's struct timex (adjtimex(2)), and room for the rest."""
-
-    _fields_ = [
-        ("modes", ctypes.c_uint),
-        ("offset", ctypes.c_long),
-        ("freq", ctypes.c_long),
-        ("maxerror", ctypes.c_long),
-        ("esterror", ctypes.c_long),
-        ("status", ctypes.c_int),
-        ("rest", ctypes.c_char * 256),
-    ]
-
-
 def clock(_: Machine) -> list[Check]:
     """A node whose clock is 30 s off is judged by its own history only."""
-    timex = _Timex()
-    if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) < 0:
-        return [Check("", "absent", f"the kernel does not say: {os.strerror(ctypes.get_errno())}")]
-    if timex.status & STA_UNSYNC:
+    try:
+        timex = ask_kernel()
+    except OSError as error:
+        return [Check("", "absent", f"the kernel does not say: {os.strerror(error.errno) if error.errno else error}")]
+    if timex.status & STATUS_UNSYNCHRONISED:
         return [
             Check(
                 "",
@@ -106,7 +92,7 @@ def clock(_: Machine) -> list[Check]:
                 "run chrony or systemd-timesyncd on the node (a container shows its host's clock)",
             )
         ]
-    return [Check("", "ok", f"synchronised, at most {timex.maxerror / 1e6:.3f} s off")]
+    return [Check("", "ok", f"synchronised, at most {timex.error_us / 1e6:.3f} s off")]
 
 
 def systemd(machine: Machine) -> list[Check]:

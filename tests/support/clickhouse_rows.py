@@ -6,6 +6,7 @@ from clickhouse_connect.driver.client import Client
 
 from schemas import Record
 from storage.columns import columns
+from storage.insert import put
 from storage.tables import BY_RECORD, TABLES
 
 
@@ -13,15 +14,7 @@ def store(client: Client, *records: Record) -> None:
     """One insert per table, as the writer makes it."""
     for cls in {type(record) for record in records}:
         for table in BY_RECORD[cls]:
-            made = columns(table, [record for record in records if type(record) is cls])
-            if made.rows:
-                client.insert(
-                    table.name,
-                    made.data,
-                    [c.name for c in table.columns],
-                    column_type_names=[c.stored.type for c in table.columns],
-                    column_oriented=True,
-                )
+            put(client, table, columns(table, [record for record in records if type(record) is cls]))
 
 
 def rows(client: Client, table: str, cluster: str) -> list[dict[str, Any]]:
