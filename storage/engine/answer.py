@@ -67,7 +67,7 @@ class Work(msgspec.Struct, frozen=True):
         settings = dict(self.call.settings)
         if self.call.read_only and settings.get("readonly") != "1":
             settings["readonly"] = "2"
-        if self.format == "Values" and len(self.text) >= CHUNK:
+        if self.format.lower() == "values" and len(self.text) >= CHUNK:
             # Rows behind what was looked at are values only.
             settings["input_format_values_interpret_expressions"] = "0"
             settings["input_format_values_deduce_templates_of_expressions"] = "0"

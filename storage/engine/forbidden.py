@@ -14,6 +14,12 @@ from storage.engine.errors import ACCESS_DENIED, INTO_OUTFILE_NOT_ALLOWED, Click
 CALLED = frozenset({"python", "executable", "executablepool", "disk", "datalakecatalog", "catboostevaluate", "hdfs"})
 """Refused in front of a parenthesis, in any spelling: objects of this process, programs, folders, catalogues."""
 
+ENGINES = CALLED | {"filelog", "queryrunner"}
+"""Refused as the engine of a table: `queryrunner` runs the SQL in its rows, which nobody has looked at beforehand."""
+
+EVALUATING = "input_format_values_"
+"""Settings that let rows be expressions; of long rows `answer.Work.settings` takes that away."""
+
 FILE = "file"
 """The scalar function. It has one spelling, and works without a parenthesis too: `APPLY file`, `arrayMap(file, ..)`."""
 
@@ -40,15 +46,20 @@ class Watch:
         self._keyword = keyword
         self._last: deque[bytes] = deque((b"", b"", b""), maxlen=3)
 
-    def see(self, token: bytes) -> None:
-        """The next token, without blanks and comments."""
+    def see(self, token: bytes, *, listed: bool = False) -> None:
+        """The next token, without blanks and comments; `listed` where it can only be one name of a list of columns."""
         called, opened, previous = self._last
         name, before = name_of(token), name_of(previous).lower()
+        behind = name_of(opened if previous == b"=" else previous).lower()
         if previous.upper() == b"INTO" and token.upper() == b"OUTFILE":
             raise ClickHouseError(INTO_OUTFILE_NOT_ALLOWED, "INTO OUTFILE is not allowed: redirect the client's output")
         if token == b"(" and before in CALLED:
             raise _denied(f"{name_of(previous)} is not allowed: it reaches beyond the database")
-        if name == FILE and previous != b".":
+        if name.lower() in ENGINES and behind == "engine":
+            raise _denied(f"Engine {name} is not allowed: it reaches beyond the database")
+        if self._keyword == "INSERT" and name.lower().startswith(EVALUATING):
+            raise _denied(f"SETTINGS {name} is not allowed in an INSERT: send it with the request")
+        if (name == FILE and previous != b"." and not listed) or (token == b"(" and before == FILE and opened != b"."):
             raise _denied("Function file is not allowed: write a column of this name as table.file")
         if self._keyword == "ATTACH" and before == "from" and token[:1] == b"'":
             raise _denied("ATTACH FROM is not allowed: it takes files from outside the database")

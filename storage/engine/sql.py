@@ -131,33 +131,55 @@ def _output(text: bytes, keyword: str, tokens: Iterator[_Token], first: _Token) 
 
 
 def _insert(text: bytes, tokens: Iterator[_Token]) -> Statement:
-    depth, previous, named, format_at = 0, b"INSERT", False, -1
+    depth, previous, named, format_at, columns, watch = 0, b"INSERT", False, -1, _Columns(), Watch("INSERT")
     for token, start, end, is_word in tokens:
         word = token.upper() if is_word else token
         depth += (token in (b"(", b"{")) - (token in (b")", b"}"))
+        if named or previous == b"FUNCTION":
+            watch.see(token, listed=columns.see(token))
         if depth == 0 and is_word and named and previous != b".":
             if previous == b"FORMAT" and format_at >= 0:
+                if word == b"VALUES":
+                    _rest(tokens, watch)
                 return Statement("INSERT", token.decode("ascii"), text[:format_at], _rows(text, end))
             if word == b"FORMAT":
                 format_at = start
             elif word == b"VALUES":
-                rows = Watch("INSERT")  # they may be expressions
-                for one, *_ in tokens:
-                    rows.see(one)
+                _rest(tokens, watch)
                 return Statement("INSERT", "Values", text[:start], end)
             elif word in (b"SELECT", b"WITH"):
-                _select(tokens)
+                _rest(tokens, watch)
                 return Statement("INSERT")
             elif previous == b"FROM" and word == b"INFILE":
                 raise ClickHouseError(ACCESS_DENIED, "FROM INFILE is not allowed: send the rows in the request's body")
-        # The table's own name may be any word, also one of those above.
+        # The table's own name may be any word, also a forbidden one.
         named = named or word not in (b"INTO", b"TABLE", b"FUNCTION")
         previous = word
     return Statement("INSERT")
 
 
-def _select(tokens: Iterator[_Token]) -> None:
-    previous, watch = b"", Watch("INSERT")
+class _Columns:
+    """The list of columns behind a table's name: as long as names and signs take turns, nothing is called there."""
+
+    def __init__(self) -> None:
+        self._inside: bool | None = None
+        self._name_next = True
+
+    def see(self, token: bytes) -> bool:
+        """Whether the token is one of the names."""
+        if not self._inside:
+            if self._inside is None and token == b"(":
+                self._inside = True
+            return False
+        is_name = token not in (b",", b".", b")")
+        self._inside = token != b")" and is_name == self._name_next
+        self._name_next = not is_name
+        return self._inside and is_name
+
+
+def _rest(tokens: Iterator[_Token], watch: Watch) -> None:
+    """Watch what follows: rows, which may be expressions, or what they are selected from."""
+    previous = b""
     for token, _, _, is_word in tokens:
         word = token.upper() if is_word else token
         watch.see(token)

@@ -46,13 +46,39 @@ def test_no_file_is_read(embedded_clickhouse: ClickHouse, tmp_path: Path, sql: s
     assert SECRET not in said
 
 
-def test_no_file_is_read_by_the_rows_of_an_insert(embedded_clickhouse: ClickHouse, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "VALUES (file({path}))",
+        "FORMAT Values (file({path}))",
+        "FORMAT values\n(file({path}))",
+        "(SELECT file({path}))",
+        "FROM (SELECT file({path}) AS x) SELECT x",
+        "SETTINGS input_format_values_interpret_expressions = 1 VALUES" + " " * (1 << 20) + "(file({path}))",
+    ],
+)
+def test_no_file_is_read_by_an_insert(embedded_clickhouse: ClickHouse, tmp_path: Path, rows: str) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text(SECRET)
     asked(embedded_clickhouse, "CREATE TABLE IF NOT EXISTS forbidden (a String) ENGINE = Memory")
-    assert asked(embedded_clickhouse, f"INSERT INTO forbidden VALUES (file('{secret}'))").startswith("497: ")
+    rows = rows.replace("{path}", f"'{secret}'")
+    assert asked(embedded_clickhouse, f"INSERT INTO forbidden (a) {rows}").startswith("497: ")
     assert asked(embedded_clickhouse, "SELECT count() FROM forbidden") == "0\n"
     asked(embedded_clickhouse, "DROP TABLE forbidden SYNC")
+
+
+def test_long_rows_are_no_expressions(embedded_clickhouse: ClickHouse) -> None:
+    """What is behind the first mebibyte nobody has looked at."""
+    asked(embedded_clickhouse, "CREATE TABLE IF NOT EXISTS forbidden (a String) ENGINE = Memory")
+    rows = "('x')," * (1 << 18) + "(upper('y'))"
+    for head in ("VALUES", "FORMAT Values", "FORMAT values"):
+        options = {"input_format_values_interpret_expressions": 1}
+        assert asked(embedded_clickhouse, f"INSERT INTO forbidden {head} {rows}", options=options).startswith("344: ")
+    asked(embedded_clickhouse, "DROP TABLE forbidden SYNC")
+
+
+def test_no_table_runs_what_is_inserted(embedded_clickhouse: ClickHouse) -> None:
+    assert asked(embedded_clickhouse, "CREATE TABLE r (query String) ENGINE = QueryRunner").startswith("497: ")
 
 
 def test_no_file_is_read_by_a_parameter(embedded_clickhouse: ClickHouse, tmp_path: Path) -> None:

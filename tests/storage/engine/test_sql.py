@@ -110,6 +110,19 @@ def test_an_insert_that_no_rows_follow_is_run_as_it_is(text: bytes) -> None:
         (b"ATTACH TABLE t FROM '/etc' (a Int8) ENGINE = Memory", 497),
         (b"SET param_f = 'file'", 497),
         (b"INSERT INTO t SELECT a FROM input('a Int8') FORMAT CSV\n1;2;\n", 48),
+        (b"INSERT INTO t FORMAT Values (file('/etc/passwd'))", 497),
+        (b"INSERT INTO t FORMAT values\n(1, `file`('/etc/passwd'))", 497),
+        (b"INSERT INTO t (a) (SELECT file('/etc/passwd'))", 497),
+        (b"INSERT INTO t ((SELECT 1, file('/etc/passwd')))", 497),
+        (b"INSERT INTO t (SELECT 1, arrayMap(file, ['/etc/passwd']))", 497),
+        (b"INSERT INTO t (WITH file AS f SELECT arrayMap(f, ['/etc/passwd']))", 497),
+        (b"INSERT INTO t FROM (SELECT file('/etc/passwd') AS x) SELECT x", 497),
+        (b"INSERT INTO FUNCTION executable('cat', 'TSV', 'a String') VALUES (1)", 497),
+        (b"INSERT INTO t SETTINGS input_format_values_interpret_expressions = 1 VALUES (1)", 497),
+        (b"INSERT INTO t SETTINGS a = 1, `input_format_values_interpret_expressions` = 1 FORMAT Values (1)", 497),
+        (b"CREATE TABLE t (query String) ENGINE = QueryRunner", 497),
+        (b"CREATE TABLE t (query String) ENGINE `QueryRunner`", 497),
+        (b"CREATE TABLE t (a String) ENGINE = FileLog('/etc/', 'LineAsString')", 497),
     ],
 )
 def test_what_may_not_come_from_the_network(text: bytes, code: int) -> None:
@@ -122,6 +135,9 @@ def test_words_of_the_forbidden_are_names_like_others() -> None:
     assert outline(b"SELECT python FROM infile").keyword == "SELECT"
     assert outline(b"SELECT t.file, 'file(1)', format('{} {}', a, b), profile FROM t AS t").keyword == "SELECT"
     assert outline(b"INSERT INTO outfile VALUES (1)").insert == b"INSERT INTO outfile "
+    assert outline(b"INSERT INTO file (b, file, `file`) VALUES (1, 2, 3)").insert is not None
+    assert outline(b"CREATE TABLE queryrunner (engine Int8) ENGINE = Memory").keyword == "CREATE"
+    assert outline(b"INSERT INTO disk (a.file, disk) FORMAT Values (1, 'file(2)')").format == "Values"
     assert outline(b"SELECT 'INTO OUTFILE', ';' FROM t;").keyword == "SELECT"
 
 
