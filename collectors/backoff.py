@@ -7,6 +7,8 @@ and ticks that came too late. A busy node alone is no reason: training keeps CPU
 from collections import deque
 from pathlib import Path
 
+from collectors.kernel_files import HeldFile
+
 STARVED_SHARE = 0.25
 """Of an interval spent waiting for a CPU: at the agent's 1 % of a core, twenty-five times what it works."""
 
@@ -24,7 +26,7 @@ class Backoff:
     """`stretch` is by how much collectors' intervals are longer than set: 1, 2, 4 or 8."""
 
     def __init__(self, schedstat: Path) -> None:
-        self._schedstat = schedstat
+        self._schedstat = HeldFile(schedstat)
         self._delay_ns = self._read()
         self._starved: deque[bool] = deque(maxlen=LOOK_BACK)
         self._calm = 0
@@ -49,6 +51,6 @@ class Backoff:
 
     def _read(self) -> int:
         try:
-            return int(self._schedstat.read_text("ascii").split()[1])
+            return int(self._schedstat.read().split()[1])
         except (OSError, ValueError, IndexError):
             return 0

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collectors.base import Collector, NoData, Reading, event
+from collectors.digits import count_of, whole
+from collectors.kernel_files import content
 from collectors.node import Node
 from collectors.pci import pci_address
 from collectors.rates import Rates, Value
@@ -73,7 +75,7 @@ def parse_rate(text: str) -> Speed:
     match = _RATE.match(text)
     if match is None:
         raise ValueError("no rate")
-    return Speed(float(match[1]) * 1e9 / 8, int(match[2]) if match[2] else None)
+    return Speed(float(match[1]) * 1e9 / 8, whole(match[2] or ""))
 
 
 def parse_state(text: str) -> tuple[int, str]:
@@ -85,7 +87,7 @@ def parse_state(text: str) -> tuple[int, str]:
     number, sign, word = text.partition(":")
     if not sign:
         raise ValueError("no state")
-    return int(number), word.strip()
+    return count_of(number.strip()), word.strip()
 
 
 ACTIVE, LINK_UP = 4, 5
@@ -221,14 +223,14 @@ class FabricCollector:
 def _text(path: Path) -> str:
     """A file's text without its end; "" where it cannot be read."""
     try:
-        return path.read_bytes().decode("ascii", "replace").strip()
+        return content(path).decode("ascii", "replace").strip()
     except OSError:
         return ""
 
 
 def _count(path: Path) -> int | None:
     text = _text(path)
-    return int(text) if text.isdecimal() else None
+    return whole(text)
 
 
 def _inside(folder: Path) -> list[Path]:

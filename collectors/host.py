@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from collectors.base import Collector, NoData, Reading
+from collectors.digits import count_of
+from collectors.kernel_files import HeldFile
 from collectors.node import Node
 from collectors.rates import Value
 from collectors.table import table
@@ -13,6 +15,9 @@ from runtime.clock import Clock
 T = TypeVar("T")
 
 KIB_PER_MIB = 1024.0
+
+MEMORY = ("MemTotal:", "MemAvailable:", "SwapTotal:", "SwapFree:")
+"""What is taken from /proc/meminfo."""
 
 NO_DISKS = ("loop", "ram", "zram")
 """Block devices that are no hardware."""
@@ -36,7 +41,7 @@ def parse_cpu(stat: str) -> Cpu:
     words = stat.split("\n", 1)[0].split()
     if not words or words[0] != "cpu" or len(words) < 5:
         raise ValueError("no cpu line")
-    user, nice, system, idle, iowait, irq, softirq, steal = (int(w) for w in (words[1:9] + ["0"] * 8)[:8])
+    user, nice, system, idle, iowait, irq, softirq, steal = (count_of(w) for w in (words[1:9] + ["0"] * 8)[:8])
     busy = user + nice + system + irq + softirq + steal
     return Cpu(busy, steal, busy + idle + iowait, iowait)
 
@@ -60,10 +65,10 @@ def parse_oom_kills(vmstat: str) -> int:
 
 
 def _named(text: str, name: str) -> int:
-    for line in text.splitlines():
-        if line.startswith(name + " "):
-            return int(line.split()[1])
-    raise ValueError(f"no {name}")
+    _, found, rest = f"\n{text}".partition(f"\n{name} ")
+    if not found:
+        raise ValueError(f"no {name}")
+    return int(rest.split("\n", 1)[0])
 
 
 def parse_loadavg(text: str) -> tuple[float, int]:
@@ -73,17 +78,17 @@ def parse_loadavg(text: str) -> tuple[float, int]:
     (1.77, 8)
     """
     words = text.split()
-    return float(words[0]), int(words[3].split("/")[0])
+    return float(words[0]), count_of(words[3].split("/")[0])
 
 
 def parse_meminfo(text: str) -> dict[str, float]:
-    """MiB by name.
+    """MiB by name, of MEMORY.
 
     >>> parse_meminfo("MemTotal:  2048 kB\\nHugePages_Total: 0\\n")
     {'MemTotal': 2.0}
     """
-    rows = (line.split() for line in text.splitlines())
-    return {row[0].rstrip(":"): int(row[1]) / KIB_PER_MIB for row in rows if len(row) == 3 and row[2] == "kB"}
+    rows = (line.split() for line in text.splitlines() if line.startswith(MEMORY))
+    return {row[0].rstrip(":"): count_of(row[1]) / KIB_PER_MIB for row in rows if len(row) == 3 and row[2] == "kB"}
 
 
 def parse_pressure(text: str, who: str = "some") -> float:
@@ -117,7 +122,9 @@ def parse_diskstats(text: str) -> dict[str, Disk]:
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 13 and not words[2].startswith(NO_DISKS):
-            busy[words[2]] = Disk(int(words[12]), int(words[3]) + int(words[7]), int(words[6]) + int(words[10]))
+            busy[words[2]] = Disk(
+                count_of(words[12]), count_of(words[3]) + count_of(words[7]), count_of(words[6]) + count_of(words[10])
+            )
     return busy
 
 
@@ -131,6 +138,7 @@ class HostCollector:
         self._proc, self._node, self._clock = proc, node, clock
         self._cpu: Cpu | None = None
         self._disks: dict[str, Disk] = {}
+        self._files: dict[str, HeldFile] = {}
         self._texts: dict[str, str] = {}
         self._at = 0.0
 
@@ -154,7 +162,9 @@ class HostCollector:
         """What `parse` finds in a file; "unsupported" where the kernel has no such file, or an odd one."""
         try:
             if name not in self._texts:
-                self._texts[name] = (self._proc / name).read_bytes().decode("ascii", "replace")
+                if name not in self._files:
+                    self._files[name] = HeldFile(self._proc / name)
+                self._texts[name] = self._files[name].read().decode("ascii", "replace")
             return parse(self._texts[name])
         except (OSError, ValueError, IndexError):
             return "unsupported"

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collectors.base import Collector, NoData, Reading
+from collectors.digits import whole
+from collectors.kernel_files import content
 from collectors.node import Node
 from collectors.rates import Value
 from collectors.table import table
@@ -112,12 +114,13 @@ class HwmonCollector:
 
 def _number(text: str) -> int | None:
     text = text.strip()
-    return int(text) if text.removeprefix("-").isdecimal() else None
+    number = whole(text.removeprefix("-"))
+    return -number if number is not None and text.startswith("-") else number
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("ascii", "replace")
+        return content(path).decode("ascii", "replace")
     except OSError:
         return ""  # a sensor that is switched off answers with an error
 

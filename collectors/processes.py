@@ -5,12 +5,14 @@ with another start time is another process. Where the environment may not be rea
 job.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from collectors.cgroup import NOWHERE, Place, parse_cgroup
 from collectors.devices import CONSTRAINED, LOCAL_RANKS
+from collectors.kernel_files import content
 from schemas.jobkey import job_key
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -115,7 +117,7 @@ class Processes:
         if pinned is None or pinned.start != start:
             place = self._place(pid)
             try:
-                environment = parse_environ((self._proc / str(pid) / "environ").read_bytes())
+                environment = parse_environ(content(f"{self._proc}/{pid}/environ"))
             except OSError:  # asked again: it may only just be starting, or not be ours to read
                 hidden = work_of({}, self._cluster, place._replace(pod=""))
                 return hidden or "job_hidden"
@@ -136,7 +138,7 @@ class Processes:
         looked at when it first shows and once more at the next call, because between fork and exec it still has its
         parent's environment.
         """
-        here = {int(folder.name) for folder in self._proc.glob("[0-9]*") if folder.name.isdecimal()}
+        here = self._ids()
         self._looked = {pid: count for pid, count in self._looked.items() if pid in here}
         for pid in here:
             looked = self._looked.get(pid, 0)
@@ -172,10 +174,17 @@ class Processes:
         """
         if namespace == self._namespace("self"):
             return pid
-        for folder in self._proc.glob("[0-9]*"):
-            if self._namespace(folder.name) == namespace and self._innermost(folder) == pid:
-                return int(folder.name)
+        for ours in self._ids():
+            if self._namespace(str(ours)) == namespace and self._innermost(ours) == pid:
+                return ours
         return None
+
+    def _ids(self) -> set[int]:
+        """The processes here; names alone, since a large node has thousands."""
+        try:
+            return {int(name) for name in os.listdir(self._proc) if name.isdecimal()}
+        except OSError:
+            return set()
 
     def _namespace(self, process: str) -> str:
         try:
@@ -183,10 +192,9 @@ class Processes:
         except OSError:
             return ""
 
-    @staticmethod
-    def _innermost(folder: Path) -> int | None:
+    def _innermost(self, pid: int) -> int | None:
         try:
-            status = (folder / "status").read_text("utf-8", "replace")
+            status = content(f"{self._proc}/{pid}/status").decode("utf-8", "replace")
         except OSError:
             return None
         line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
@@ -194,12 +202,12 @@ class Processes:
 
     def _place(self, pid: int) -> Place:
         try:
-            return parse_cgroup((self._proc / str(pid) / "cgroup").read_text("utf-8", "replace"))
+            return parse_cgroup(content(f"{self._proc}/{pid}/cgroup").decode("utf-8", "replace"))
         except OSError:
             return NOWHERE
 
     def _start(self, pid: int) -> int | None:
         try:
-            return parse_start((self._proc / str(pid) / "stat").read_text("utf-8", "replace"))
+            return parse_start(content(f"{self._proc}/{pid}/stat").decode("utf-8", "replace"))
         except (OSError, ValueError, IndexError):
             return None

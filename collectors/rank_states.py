@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from collectors.base import Collector, NoData, Reading, event
+from collectors.kernel_files import content
 from collectors.node import Node
 from collectors.processes import Work
 from collectors.rates import Value
@@ -68,7 +69,7 @@ class RankStatesCollector:
 
     def _state(self, pid: int) -> str:
         try:
-            return parse_process_state((self._proc / str(pid) / "stat").read_text("utf-8", "replace"))
+            return parse_process_state(content(f"{self._proc}/{pid}/stat").decode("utf-8", "replace"))
         except (OSError, ValueError):
             return ""
 

@@ -29,6 +29,9 @@ KILL_AFTER_S = 20.0
 START_S = 30.0
 """Without persistence mode the driver initialises each GPU when it is opened, which takes seconds."""
 
+PIPE_BYTES = 65_536
+"""What a pipe holds (pipe(7)); asking for more only makes room for nothing."""
+
 PAUSE_S, LONGEST_PAUSE_S = 5.0, 60.0
 """Between the end of one process and the start of the next, doubled while none gives a reading: a start costs a third
 of a second of CPU time."""
@@ -79,7 +82,8 @@ class Sampler:
             if now < self._start_at or self._dying:
                 raise self._again(name)
             self._start(now)
-        self._receive(0.0)
+        if self._asked is not None or not self._ready:
+            self._receive(0.0)
         if self._process is None:
             raise self._again(name)
         if not self._ready:
@@ -156,7 +160,7 @@ class Sampler:
         poll.register(descriptor, select.POLLIN)
         if not poll.poll(wait_s * 1000):
             return None
-        received = os.read(descriptor, 1 << 20)
+        received = os.read(descriptor, PIPE_BYTES)
         if not received:
             self._died()
             return None

@@ -47,7 +47,8 @@ def run(settings: AgentSettings, stop: threading.Event, once: bool = False) -> N
     from runtime.kafka import Producer
 
     def connect(client_id: str, counters: Counters) -> Sender:
-        return Producer(settings, client_id, counters)
+        # A tick's records go to different topics: waiting for company only wakes the sending thread once more.
+        return Producer(settings, client_id, counters, linger_ms=0)
 
     serve(settings, stop, Machine(), os.environ, connect, once)
 

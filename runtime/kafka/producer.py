@@ -77,7 +77,10 @@ class Producer:
         counters: Counters,
         bound: int = 10_000,
         bound_bytes: int = 64 << 20,
+        linger_ms: int = 20,
     ) -> None:
+        """`linger_ms` is how long a message waits for others to go with it: none for who sends once a second."""
+        self._linger_ms = linger_ms
         self._connection, self._client_id, self._counters = connection, client_id, counters
         self._where = connection.broker
         self._full = f"{bound} messages or {bound_bytes} bytes wait"
@@ -180,7 +183,7 @@ class Producer:
                     acks="all",
                     enable_idempotence=True,
                     compression_type="lz4",
-                    linger_ms=20,
+                    linger_ms=self._linger_ms,
                     batch_size=256 << 10,
                     max_request_size=MAX_MESSAGE_BYTES + 1000,
                     request_timeout_ms=10_000,
