@@ -132,7 +132,13 @@ def run(probe: Probe, items: Sequence[Any]) -> list[list[bytes]]:
 
 def _sorted(record: Record) -> Record:
     if isinstance(record, Features):
-        return msgspec.structs.replace(record, gpus=tuple(sorted(record.gpus, key=lambda gpu: gpu.uuid)))
+        return msgspec.structs.replace(
+            record,
+            gpus=tuple(sorted(record.gpus, key=lambda gpu: gpu.uuid)),
+            z=_by_name(record.z),
+            readings=_by_name(record.readings),
+            centres=_by_name(record.centres),
+        )
     if isinstance(record, Baselines):
         return msgspec.structs.replace(record, centre=_by_name(record.centre), spread=_by_name(record.spread))
     return record

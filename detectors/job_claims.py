@@ -266,8 +266,8 @@ class Claims:
     def _nvlink_errors(self, ranks: set[int]) -> list[tuple[int, GpuFeatures]]:
         return [
             (rank, gpu)
-            for rank, (_, gpu) in sorted(self._view.gpus.items())
-            if rank in ranks
+            for rank in sorted(ranks)
+            if (gpu := self._view.gpu(rank)) is not None
             and (gpu.readings.get("nvlink_error_count", 0.0) > 0 or any(k.startswith("xid:74") for k in gpu.recent))
         ]
 
@@ -292,7 +292,8 @@ class Claims:
         def say(subject: Subject, step: int | None) -> Verdict:
             cause, confidence, evidence = causes[s.how], s.sure, [hang_evidence(s)]
             for rank in s.ranks[:4]:
-                found = judge(Witness(gpu=self._view.gpus[rank][1])) if rank in self._view.gpus else None
+                gpu = self._view.gpu(rank)
+                found = judge(Witness(gpu=gpu)) if gpu is not None else None
                 if found and found.cause in ("gpu_lost", "gpu_memory_error", "gpu_stuck", "nvlink_fault"):
                     cause, confidence = found.cause, max(confidence, found.confidence)
                     evidence += found.evidence[:2]

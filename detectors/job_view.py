@@ -1,5 +1,7 @@
 """What is known of a job's ranks: where they are, what their GPUs and hosts say now."""
 
+from collections.abc import Iterator, Mapping
+
 from detectors.cause import Witness
 from detectors.groups import Assembly
 from schemas.collective import CollectiveFrame
@@ -28,7 +30,7 @@ class JobView:
         self.job = job
         self.node_of: dict[int, str] = {}
         self.gpu_of: dict[int, str] = {}
-        self.gpus: dict[int, tuple[int, GpuFeatures]] = {}
+        self._seen: dict[int, tuple[Features, int]] = {}  # where the newest of each rank is: record and place in it
         self.hosts: dict[str, dict[str, float]] = {}
         self._featured_ms: dict[str, int] = {}
 
@@ -42,9 +44,9 @@ class JobView:
         if isinstance(record, Features):
             self.hosts[record.node] = record.host
             self._featured_ms[record.node] = record.ts_ms
-            for gpu in record.gpus:
+            for place, gpu in enumerate(record.gpus):
                 if gpu.rank is not None:
-                    self.gpus[gpu.rank] = (record.ts_ms, gpu)
+                    self._seen[gpu.rank] = (record, place)
                     self.node_of[gpu.rank], self.gpu_of[gpu.rank] = record.node, gpu.uuid
             return
         for member in record.communicators if isinstance(record, CollectiveFrame) else record.steps:
@@ -60,22 +62,27 @@ class JobView:
         """The nodes that these ranks are on, in order."""
         return sorted({self.node_of[rank] for rank in ranks if rank in self.node_of})
 
-    def fresh(self, tick_ms: int) -> dict[int, GpuFeatures]:
+    def fresh(self, tick_ms: int) -> Mapping[int, GpuFeatures]:
         """Features by rank that are not too old to say something about now."""
-        return {rank: gpu for rank, (ts_ms, gpu) in self.gpus.items() if tick_ms - ts_ms <= FRESH_MS}
+        return _Fresh(self._seen, tick_ms - FRESH_MS)
+
+    def gpu(self, rank: int) -> GpuFeatures | None:
+        """The newest features of one rank, however old."""
+        seen = self._seen.get(rank)
+        return seen[0].gpu(seen[1]) if seen else None
 
     def unclaimed(self) -> frozenset[int]:
         """Ranks whose GPU is no longer theirs while their node still speaks of the job: their process has ended."""
         return frozenset(
             rank
-            for rank, (ts_ms, _) in self.gpus.items()
-            if self._featured_ms.get(self.node_of.get(rank, ""), 0) - ts_ms > UNCLAIMED_MS
+            for rank, (record, _) in self._seen.items()
+            if self._featured_ms.get(self.node_of.get(rank, ""), 0) - record.ts_ms > UNCLAIMED_MS
         )
 
     def witness(self, rank: int) -> Witness:
         """What may tell the cause of one slow rank."""
-        node, known = self.node_of.get(rank, ""), self.gpus.get(rank)
-        return Witness(gpu=known[1] if known else None, host=self.hosts.get(node, {}), hosts=self.other_hosts(node))
+        node = self.node_of.get(rank, "")
+        return Witness(gpu=self.gpu(rank), host=self.hosts.get(node, {}), hosts=self.other_hosts(node))
 
     def other_hosts(self, node: str) -> list[dict[str, float]]:
         """Host readings of the job's other nodes."""
@@ -103,6 +110,29 @@ class JobView:
         if scope == "group":
             return Subject(scope="group", job=self.job, group=who)
         return Subject(scope="job", job=self.job)
+
+
+class _Fresh(Mapping[int, GpuFeatures]):
+    """Made for those ranks only that are asked for: a healthy job asks for none."""
+
+    def __init__(self, seen: Mapping[int, tuple[Features, int]], since_ms: int) -> None:
+        self._seen, self._since_ms = seen, since_ms
+
+    def __contains__(self, rank: object) -> bool:
+        seen = self._seen.get(rank)  # type: ignore[call-overload]
+        return seen is not None and seen[0].ts_ms >= self._since_ms
+
+    def __getitem__(self, rank: int) -> GpuFeatures:
+        if rank not in self:
+            raise KeyError(rank)
+        record, place = self._seen[rank]
+        return record.gpu(place)
+
+    def __iter__(self) -> Iterator[int]:
+        return (rank for rank in self._seen if rank in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def place_of(subject: Subject) -> Place:

@@ -292,7 +292,7 @@ class NodeDetector:
             )
         host = _host(frame)
         return tuple(
-            Features(
+            Features.of(
                 cluster=self._cluster,
                 ts_ms=frame.ts_ms,
                 node=self._node,

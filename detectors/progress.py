@@ -7,6 +7,7 @@ do not say who has not entered; ranks or groups behind their peers do, and so do
 """
 
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -108,7 +109,7 @@ class ProgressDetector:
     def judge(
         self,
         tick_ms: int,
-        gpus: dict[int, GpuFeatures],
+        gpus: Mapping[int, GpuFeatures],
         ended: frozenset[int] = frozenset(),
         behind_steps: frozenset[int] = frozenset(),
     ) -> Standstill | None:
@@ -146,7 +147,7 @@ class ProgressDetector:
     def _who(
         self,
         heard: dict[_Key, _Member],
-        gpus: dict[int, GpuFeatures],
+        gpus: Mapping[int, GpuFeatures],
         ended: frozenset[int],
         behind_steps: frozenset[int],
     ) -> tuple[str, tuple[int, ...], float]:

@@ -75,7 +75,7 @@ EXAMPLES: tuple[Record, ...] = (
         job=_JOB,
         steps=(RankStep(rank=7, step=102, step_us=300_000.0, data_us=1600.0, compute_us=66_500.0, end_ms=_T0),),
     ),
-    Features(
+    Features.of(
         cluster="eos",
         ts_ms=_T0,
         node="r01-t02",

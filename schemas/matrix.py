@@ -50,6 +50,14 @@ class Matrix(msgspec.Struct, frozen=True, array_like=True):
         """The numbers, shape (rows, columns), read-only."""
         return np.frombuffer(self.data, dtype="<f4").reshape(len(self.rows), len(self.columns))
 
+    def row(self, place: int) -> dict[str, float]:
+        """The row at `place` by column, without what is missing; nothing where there are no columns."""
+        width = len(self.columns)
+        if not width:
+            return {}
+        values = np.frombuffer(self.data, "<f4", width, 4 * width * place).tolist()
+        return {name: value for name, value in zip(self.columns, values, strict=True) if value == value}
+
     def select(self, columns: Sequence[str]) -> Float32:
         """The named columns in that order, shape (rows, len(columns)); NaN for a column that is not here."""
         here = {name: i for i, name in enumerate(self.columns)}

@@ -7,15 +7,15 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 import msgspec
 
 from schemas.collective import Block, CollectiveFrame, Communicator, Operation
-from schemas.features import GpuFeatures
+from schemas.features import GpuScore
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription
 from schemas.matrix import Matrix
 from storage.values import Stored, stored
 
-Part = Literal["record", "item", "member", "row", "place", "reading"]
-"""Where a column is read from: the record, an item of it, the item's communicator, a matrix row's name, the item's
-place in the record, or the matrix itself."""
+Part = Literal["record", "item", "member", "row", "map", "place", "reading"]
+"""Where a column is read from: the record, an item of it, the item's communicator, a matrix row's name or its
+values by column, the item's place in the record, or the matrix itself."""
 
 RENAMED = {
     (Communicator, "id"): "communicator",
@@ -27,11 +27,11 @@ RENAMED = {
     (Gpu, "uuid"): "gpu",
     (GpuDescription, "uuid"): "gpu",
     (GpuDescription, "name"): "product",
-    (GpuFeatures, "uuid"): "gpu",
+    (GpuScore, "uuid"): "gpu",
 }
 """Fields whose name says enough inside their own struct only."""
 
-NARROW = {(GpuFeatures, "score"), (GpuFeatures, "p_value"), (GpuFeatures, "z"), (CollectiveFrame, "coverage")}
+NARROW = {(GpuScore, "score"), (GpuScore, "p_value"), (CollectiveFrame, "coverage")}
 """Statistics in tables of millions of rows, for which 7 digits are ample."""
 
 

@@ -81,6 +81,24 @@ class Items:
         return len(self._items(record))
 
 
+class Scores(Items):
+    """Items with a map beside them: their rows of the record's matrix of that name, rows in the items' order."""
+
+    def __init__(self, field: str, matrix: str) -> None:
+        super().__init__(field)
+        self._matrix, self._of = matrix, attrgetter(matrix)
+
+    def columns(self, record: type[Record]) -> tuple[Column, ...]:
+        kind = stored(dict[str, float], self._matrix, narrow=True)
+        return (*super().columns(record), Column(self._matrix, "map", kind, itself))
+
+    def expand(self, records: Sequence[Any]) -> Rows:
+        rows = super().expand(records)
+        places, owners = rows.parts["place"], rows.parts["record"]
+        rows.parts["map"] = [self._of(r).row(n) for r, n in zip(owners, places, strict=True)]
+        return rows
+
+
 class Members(Items):
     """Items that name a communicator of their record (`member`), joined with it."""
 

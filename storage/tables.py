@@ -30,7 +30,7 @@ from schemas.record import Natural, NodeRecord
 from storage.comments import TABLE_NOTES
 from storage.fields import Column
 from storage.readings import Centres, Readings
-from storage.shapes import Items, Members, One, Shape
+from storage.shapes import Items, Members, One, Scores, Shape
 from storage.values import stored
 
 
@@ -113,7 +113,7 @@ _WRITTEN = (
     _table("collective_progress", CollectiveFrame, Members("progress"), BULK, "job communicator function rank ts"),
     _table("steps", StepFrame, Items("steps"), SAMPLES, "job rank ts", "stored_at"),
     # what was concluded
-    _table("gpu_scores", Features, Items("gpus", without=["readings", "centres"]), SAMPLES, "node gpu ts job"),
+    _table("gpu_scores", Features, Scores("gpus", "z"), SAMPLES, "node gpu ts job"),
     _table("gpu_baselines", Baselines, Centres(), 3 * SAMPLES, "node gpu metric ts"),
     _table("findings", Finding, One(), RARE, "id revision"),
     _table("incidents", Incident, One(), RARE, "id revision"),

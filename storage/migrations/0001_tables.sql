@@ -714,9 +714,9 @@ CREATE TABLE IF NOT EXISTS gpu_scores
     `score` Float32 CODEC(ZSTD(1)) COMMENT 'isolation forest, 0 to 1, 0.5 is ordinary',
     `p_value` Float32 CODEC(ZSTD(1)) COMMENT 'how rarely a healthy GPU scores this high; NaN while uncalibrated',
     `strongest` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'metrics that made the score, most first',
-    `z` Map(LowCardinality(String), Float32) CODEC(ZSTD(1)) COMMENT 'robust z against the GPU\'s own baseline, by metric',
     `recent` Array(LowCardinality(String)) CODEC(ZSTD(1)) COMMENT 'recent events of the GPU, with their age',
     `place` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'place of the row in its message',
+    `z` Map(LowCardinality(String), Float32) CODEC(ZSTD(1)) COMMENT 'robust z against the GPU\'s own baseline, by metric',
     `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
 )
 ENGINE = ReplacingMergeTree(ts)

@@ -85,7 +85,7 @@ def test_every_gpu_gets_features_with_or_without_a_job() -> None:
     assert (features.ts_ms, features.run_id, features.seq, features.rack) == (frame.ts_ms, 1, 259, "r1")
     assert features.host == {"cpu_utilization_pct": 20.0}
     assert features.model == model().name
-    gpu = features.gpus[1]
+    gpu = features.gpu(1)
     assert (gpu.rank, gpu.pci) == (1, "0000:02:00.0")
     assert 0.2 < gpu.score < 0.7
     assert gpu.p_value is not None
@@ -99,7 +99,7 @@ def test_every_gpu_gets_features_with_or_without_a_job() -> None:
 
 
 def test_before_the_warm_up_there_is_no_p_value() -> None:
-    gpu = detector().update(node_frames(range(1))[0]).features[0].gpus[0]
+    gpu = detector().update(node_frames(range(1))[0]).features[0].gpu(0)
     assert gpu.p_value is None
     assert gpu.z == {}
     assert gpu.score != gpu.score
@@ -304,7 +304,7 @@ def test_baselines_stand_still_during_an_alarm() -> None:
     slow = put(1, sm_clock_mhz=1400, power_w=480)
     for frame in node_frames(range(260, 660), change=slow):
         verdict = node.update(frame)
-    gpu = verdict.features[0].gpus[1]
+    gpu = verdict.features[0].gpu(1)
     assert gpu.centres["sm_clock_mhz"] == pytest.approx(1900, rel=0.01)
     assert gpu.z["sm_clock_mhz"] < -10
 

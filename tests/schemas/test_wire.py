@@ -5,9 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from schemas import RECORDS, Event, NodeFrame, Record
+from schemas import RECORDS, Event, Features, NodeFrame, Record
 from schemas.codec import WireError, decode, encode
 from schemas.examples import EXAMPLES
+from schemas.features import GpuFeatures
 from schemas.page import wire_page
 from schemas.readable import readable
 from schemas.topics import TOPICS
@@ -92,6 +93,17 @@ def test_a_matrix_with_too_few_bytes_is_refused() -> None:
     plain["sections"]["gpu"][2] = b"\x00\x00"
     with pytest.raises(WireError, match="matrix data has 2 bytes, 8 expected"):
         decode(msgspec.msgpack.encode(plain))
+
+
+def test_features_whose_matrices_have_other_rows_are_refused_and_a_gpu_is_put_together_again() -> None:
+    gpus = (GpuFeatures(uuid="a", rank=1, z={"power_w": -9.5}), GpuFeatures(uuid="b", readings={"power_w": 512.0}))
+    features = Features.of(gpus, cluster="c", ts_ms=0, node="n", run_id=1, seq=1)
+    assert [decode(encode(features)).gpu(place) for place in (0, 1)] == list(gpus)  # type: ignore[attr-defined]
+    plain = msgspec.msgpack.decode(encode(features))
+    plain["gpus"].pop()
+    with pytest.raises(WireError, match="a matrix of 2 rows for 1 GPUs") as caught:
+        decode(msgspec.msgpack.encode(plain))
+    assert caught.value.reason == "invalid_field"
 
 
 def test_a_record_on_another_topic_is_refused() -> None:

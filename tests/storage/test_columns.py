@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from schemas import AlertState, Baselines, CollectiveFrame, NodeFrame, Record
+from schemas import AlertState, Baselines, CollectiveFrame, Features, NodeFrame, Record
 from schemas.collective import Communicator, Operation
 from schemas.examples import EXAMPLES
+from schemas.features import GpuFeatures
 from schemas.frame import Gpu
 from schemas.matrix import Matrix
 from schemas.metrics import names
@@ -203,3 +204,9 @@ def test_readings_come_back_whatever_the_layouts(layouts: list[tuple[list[str], 
 def same(record: Any) -> Any:
     """Comparable: NaN equals NaN."""
     return repr(msgspec.to_builtins(record))
+
+
+def test_a_gpus_row_of_the_matrix_is_its_map_of_deviations() -> None:
+    gpus = [GpuFeatures(uuid="a", z={"power_w": -9.5}), GpuFeatures(uuid="b", z={"temperature_c": 2.0})]
+    told = rows("gpu_scores", Features.of(gpus, cluster="c", ts_ms=1000, node="n", run_id=1, seq=1))
+    assert [(row["gpu"], row["z"]) for row in told] == [("a", {"power_w": -9.5}), ("b", {"temperature_c": 2.0})]

@@ -121,7 +121,7 @@ class SmallJob:
     def features(self, tick: int, of: Callable[[int], GpuFeatures]) -> list[Features]:
         """What detection says of every GPU in a tick."""
         return [
-            Features(
+            Features.of(
                 cluster="c",
                 ts_ms=T0 + tick * 1000,
                 node=self.node(n),

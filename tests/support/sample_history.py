@@ -126,7 +126,7 @@ def _features(place: int, node: str, second: int) -> Features:
         )
         for rank in (2 * place, 2 * place + 1)
     )  # fmt: skip
-    return Features(**_stamp(node, second, second + 10), job=JOB, model="fleet-1", rack=node[:3], gpus=gpus)
+    return Features.of(**_stamp(node, second, second + 10), job=JOB, model="fleet-1", rack=node[:3], gpus=gpus)
 
 
 def _collectives(place: int, node: str, second: int) -> CollectiveFrame:

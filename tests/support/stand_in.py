@@ -62,7 +62,7 @@ class StandInNode:
         self._memory.taken += 1
         subject = Subject(scope="node", node=frame.node)
         findings = self._episodes.observe(NODE_RULE, subject, "bad" in frame.missing, frame.ts_ms, Verdict)
-        said = Features(
+        said = Features.of(
             cluster=frame.cluster,
             ts_ms=frame.ts_ms,
             node=frame.node,
