@@ -5,10 +5,12 @@
 For trying the product, and for one machine: `clickhouse-connect`, `curl` and Grafana speak to it as to a server.
 """
 
+import os
 import threading
 from collections.abc import Callable
 
 from runtime.errors import UserError
+from storage.engine.confine import confine
 from storage.engine.folder import hold
 from storage.engine.settings import EngineSettings, check
 
@@ -25,7 +27,13 @@ def serve(settings: EngineSettings, ready: Callable[[int], None], stop: threadin
     folder, lock = hold(settings)
     with lock:
         try:
-            # Here and not above: chdb takes a third of a second and 200 MB, also from who only wants the settings.
+            # Here and not above: chdb takes a third of a second and 200 MB, also from who only wants the settings. It
+            # starts threads, which must be confined as well, and a trial engine in a temporary folder; aiohttp reads
+            # what is known of file types, and is before.
+            import aiohttp.web  # noqa: F401
+
+            os.environ["TMPDIR"] = os.fspath(folder / "spool")
+            confine(folder)
             from storage.engine.service import run
         except ImportError as error:
             raise UserError(f"no module {error.name}: pip install 'gpu-lockstep[embedded]'") from None

@@ -1,6 +1,7 @@
 """The data folder: held by one process, with the engine's own configuration beside the data."""
 
 import os
+import shutil
 from pathlib import Path
 
 from runtime.errors import UserError
@@ -47,9 +48,23 @@ _FIXED = {
     "format_template_resultset": "",
     "format_template_row": "",
     "format_avro_schema_registry_url": "",
+    "input_format_record_errors_file_path": "",
+    "url_base": "",
+    "s3_base": "",
+    "allow_experimental_ai_functions": "0",
     # Other languages, and SQL inside literals, which nobody has looked at beforehand (`forbidden`).
     "dialect": "clickhouse",
+    "polyglot_dialect": "",
     "allow_experimental_eval_table_function": "0",
+    "additional_table_filters": "{}",
+    "additional_result_filter": "",
+    "select": "",
+    "filter": "",
+    "order": "",
+    "sort": "",
+    "implicit_table_at_top_level": "",
+    "parallel_replicas_custom_key": "",
+    "schema_inference_hints": "",
 }
 """Settings that no client may change."""
 
@@ -84,7 +99,7 @@ def hold(settings: EngineSettings) -> tuple[Path, Lock]:
             f"data folder {folder} is in use: stop the other engine, or choose another folder (LOCKSTEP_ENGINE_DATA)",
         )
         for left in (folder / "spool").iterdir():  # by a process that was killed
-            left.unlink()
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
     except OSError as error:
         raise UserError(f"data folder {folder}: {error.strerror}; choose another (LOCKSTEP_ENGINE_DATA)") from None
     return folder, lock

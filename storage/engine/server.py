@@ -95,16 +95,16 @@ class Server:
         began = time.perf_counter_ns()
         text = _text(call, body)
         statement = outline(text)
-        if not statement.keyword:
-            raise ClickHouseError(SYNTAX_ERROR, "Empty query")
-        check_parameters(text, call.params.values())
-        if call.settings.get("readonly", "0") != "0" and not statement.harmless:
-            raise ClickHouseError(READONLY, f"{statement.keyword} is not allowed: the request is readonly")
         if statement.insert is None and (more := body.read(TEXT_MAX + 1)):
             if len(more) > TEXT_MAX:
                 raise ClickHouseError(QUERY_IS_TOO_LARGE, f"A statement of more than {TEXT_MAX >> 20} MiB")
             text += more
             statement = outline(text)
+        if not statement.keyword:
+            raise ClickHouseError(SYNTAX_ERROR, "Empty query")
+        check_parameters(text, call.params.values())
+        if call.settings.get("readonly", "0") != "0" and not statement.harmless:
+            raise ClickHouseError(READONLY, f"{statement.keyword} is not allowed: the request is readonly")
         with spool(self._folder) as whole:
             async with self._lanes.enter(Work(call, statement, text, body)) as lane:
                 answer, size = await lane.do(self._begin, lane, whole)

@@ -28,7 +28,7 @@ from storage.engine.sql import outline
         ("WITH 1 AS x SELECT x FORMAT JSONEachRow", "WITH", "JSONEachRow"),
         ("CREATE TABLE t (format String) ENGINE = Memory", "CREATE", None),
         ("SELECT {format:String} FORMAT CSV", "SELECT", "CSV"),
-        ("SELECT 'never closed FORMAT JSON", "SELECT", "JSON"),
+        ("SELECT 'never closed FORMAT JSON", "SELECT", None),
         ("", "", None),
         (" -- nothing\n", "", None),
     ],
