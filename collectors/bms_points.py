@@ -52,6 +52,9 @@ GOOD_QUALITY = (1, 192)
 SECONDS_BELOW = 1e11
 """A time stamp below this counts seconds (until the year 5138), above it milliseconds (since 1973)."""
 
+MOST_MS = 4_102_444_800_000
+"""The year 2100, and the last time that a record may have."""
+
 _TEMPLATE = re.compile(r"\{\{\s*\w+\s*\}\}")
 _GO = re.compile(r"([\d.]+)(h|ms|us|µs|ns|m|s)")
 _GO_MS = {"h": 3.6e6, "m": 6e4, "s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}
@@ -98,14 +101,18 @@ def offset_ms(text: str) -> int | None:
     """
     plain = number(text)
     if plain is not None:
-        return round(1000 * plain)
+        return _moment(1000 * plain)
     found = _GO.findall(text)
     if not found or "".join(n + unit for n, unit in found) != text.strip():
         return None
     try:
-        return round(sum(float(n) * _GO_MS[unit] for n, unit in found))
+        return _moment(sum(float(n) * _GO_MS[unit] for n, unit in found))
     except ValueError:
         return None
+
+
+def _moment(ms: float) -> int | None:
+    return round(ms) if abs(ms) <= MOST_MS else None
 
 
 def _message(topic: str, payload: Mapping[str, Any], offset: int | None) -> Message:
@@ -122,7 +129,7 @@ def _message(topic: str, payload: Mapping[str, Any], offset: int | None) -> Mess
     if what == "Metadata":
         return Message(object_type, point, tag, payload, None, offset)
     stamp = number(payload.get("timestamp"))
-    ts_ms = None if stamp is None or stamp <= 0 else round(stamp * 1000 if stamp < SECONDS_BELOW else stamp)
+    ts_ms = None if stamp is None or stamp <= 0 else _moment(stamp * 1000 if stamp < SECONDS_BELOW else stamp)
     value = payload.get("value")
     value = float(value) if isinstance(value, bool) else number(value)
     if not _good(number(payload.get("quality", 1))):

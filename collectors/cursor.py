@@ -10,7 +10,8 @@ WIDTH = 80
 def load(path: Path) -> str:
     """What was saved last; "" where there is nothing readable."""
     try:
-        return path.read_text("ascii", "replace").strip()
+        with path.open("rb") as file:
+            return file.read(WIDTH).decode("ascii", "replace").strip()
     except OSError:
         return ""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from collectors.base import CollectorError, Reading, add_missing, event
 from collectors.dcgm_fields import GPU_FIELDS, LINK_FIELDS, DcgmField, link_of, scale_of
+from collectors.digits import whole
 from collectors.nvlink import FLOOR_LOG10
 from collectors.pci import pci_address
 from collectors.plausible import drop_impossible
@@ -33,6 +34,8 @@ OF_AN_INSTANCE = ("memory_used_mib", "sm_active_ratio", "tensor_active_ratio", "
 NOT_OF_A_PARENT = ("gpu_utilization_pct", "memory_utilization_pct")
 
 XID = "DCGM_FI_DEV_XID_ERRORS"
+MOST_XID = 1_000_000
+"""As in the kernel log: a code of more than six digits is none."""
 
 Row = dict[str, Value]
 
@@ -86,17 +89,19 @@ class DcgmCollector:
     def _rows(self, scrape: Scrape, now: float) -> tuple[dict[Gpu, Row], dict[str, Row]]:
         """Rows by GPU (MIG instances by their GPU's UUID and instance id, as the exporter names them) and by link."""
         told: dict[tuple[Gpu, str, str], list[Sample]] = {}
+        gpus: dict[str, Gpu] = {}
         for sample in scrape.samples:
             if (uuid := sample.labels.get("UUID") or sample.labels.get("uuid", "")) and sample.name.startswith("DCGM_"):
-                whole = self._gpu(uuid, sample.labels)
+                # One GPU, whatever further lines of this scrape say of its place.
+                gpus[uuid] = card = gpus.get(uuid) or self._gpu(uuid, sample.labels)
                 name, link = link_of(sample.name, dict(sample.labels))
                 field = LINK_FIELDS.get(name) if link else GPU_FIELDS.get(name)
                 if field is None:
                     continue
                 part = sample.labels.get("GPU_I_ID", "")
-                gpu = whole
+                gpu = card
                 if part and field.column in OF_AN_INSTANCE:
-                    gpu = Gpu(uuid=f"{uuid}/gi{part}", pci=whole.pci, slot=whole.slot, parent=uuid)
+                    gpu = Gpu(uuid=f"{uuid}/gi{part}", pci=card.pci, slot=card.slot, parent=uuid)
                 elif part and field.column in NOT_OF_A_PARENT:
                     continue
                 told.setdefault((gpu, link, field.column), []).append(sample._replace(name=name))
@@ -121,7 +126,7 @@ class DcgmCollector:
             return reason
         total = math.fsum(float(value) for value in values)
         if field.rate:
-            counts = [_count(by_name[name].value) for name in used]
+            counts = [_count(by_name[name].value, float(value)) for name, value in zip(used, values, strict=True)]
             rate = self._rates.rate(key, counts, now, tuple(used))
             return rate if isinstance(rate, str) else rate * scale_of(field, said.get(used[0], ""))
         return _shaped(field, total)
@@ -154,7 +159,7 @@ class DcgmCollector:
         for sample in scrape.samples:
             value = printed(sample.value)
             uuid = sample.labels.get("UUID", "")
-            if sample.name != XID or isinstance(value, str) or uuid not in self._known:
+            if sample.name != XID or isinstance(value, str) or uuid not in self._known or value >= MOST_XID:
                 continue
             code, before = int(value), self._xid_of.get(uuid)
             self._xid_of[uuid] = code
@@ -165,7 +170,8 @@ class DcgmCollector:
         self.driver = labels.get("DCGM_FI_DRIVER_VERSION", self.driver)
         known = self._known.get(uuid)
         pci = pci_address(labels.get("pci_bus_id", "")) or (known.pci if known else "")
-        slot = int(labels["gpu"]) if labels.get("gpu", "").isdecimal() else known.slot if known else 0
+        slot = whole(labels.get("gpu", "")[:6])
+        slot = slot if slot is not None else known.slot if known else 0
         if known is None or (known.pci, known.slot) != (pci, slot):
             name = labels.get("modelName", "") or (known.name if known else "")
             self._known[uuid] = GpuDescription(
@@ -196,8 +202,10 @@ def _xid(code: int, gpu: GpuDescription) -> Event:
     return event("xid", severity=facts.severity, code=code, gpu=gpu.uuid, pci=gpu.pci, text=text, detail=detail)
 
 
-def _count(text: str) -> int:
-    return int(text) if text.isdecimal() else round(float(text))
+def _count(text: str, value: float) -> int:
+    """A counter in full width where it is printed so; `value` is what was read of it."""
+    number = whole(text)
+    return round(value) if number is None else number
 
 
 def _shaped(field: DcgmField, value: float) -> Value:

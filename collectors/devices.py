@@ -7,6 +7,8 @@ on nodes with different GPUs). Where two readings are possible there is no answe
 
 from collections.abc import Mapping, Sequence
 
+from collectors.digits import whole
+
 LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """A process with none of these may be no user of GPUs at all."""
@@ -31,12 +33,13 @@ def gpu_of(environment: Mapping[str, str], gpus: Sequence[str], known: Sequence[
     if place is None or place >= len(entries):
         return None
     entry = entries[place]
-    if not entry.isdecimal():
+    index = whole(entry)
+    if index is None:
         return _named(entry, [*gpus, *known])
     if listed is not None and len(here) == len(gpus):
         physical = _physical(entries, place, _constrained(environment))
         return gpus[physical] if physical is not None and physical < len(gpus) else None
-    return here[int(entry)] if int(entry) < len(here) else None
+    return here[index] if index < len(here) else None
 
 
 def _given(environment: Mapping[str, str], gpus: Sequence[str]) -> list[str]:
@@ -47,7 +50,8 @@ def _given(environment: Mapping[str, str], gpus: Sequence[str]) -> list[str]:
     given = set()
     for entry in told.split(","):
         entry = entry.strip().partition("::")[0]  # a shared GPU's replica
-        given.add(gpus[int(entry)] if entry.isdecimal() and int(entry) < len(gpus) else _named(entry, gpus))
+        index = whole(entry)
+        given.add(gpus[index] if index is not None and index < len(gpus) else _named(entry, gpus))
     return [gpu for gpu in gpus if gpu in given]
 
 
@@ -55,7 +59,7 @@ def _valid(listed: str) -> list[str]:
     """CUDA's reading: entries up to the first that is none."""
     entries: list[str] = []
     for entry in (entry.strip() for entry in listed.split(",")):
-        if not (entry.isdecimal() or entry.startswith(("GPU-", "MIG-"))):
+        if whole(entry) is None and not entry.startswith(("GPU-", "MIG-")):
             break
         entries.append(entry)
     return entries
@@ -72,13 +76,14 @@ def _named(entry: str, uuids: Sequence[str]) -> str | None:
 def _constrained(environment: Mapping[str, str]) -> list[int]:
     told = next((environment[name] for name in CONSTRAINED if environment.get(name)), "")
     entries = told.split(",")
-    return [int(entry) for entry in entries] if all(entry.isdecimal() for entry in entries) else []
+    numbers = [whole(entry) for entry in entries]
+    return [number for number in numbers if number is not None] if None not in numbers else []
 
 
 def _physical(entries: Sequence[str], place: int, slurm: Sequence[int]) -> int | None:
     """The driver's index of an entry. Slurm that constrains devices numbers a job's GPUs anew from 0."""
     entry = int(entries[place])
-    numbers = [int(e) for e in entries if e.isdecimal()]
+    numbers = [number for e in entries if (number := whole(e)) is not None]
     if not slurm or list(slurm) == numbers:
         return entry
     direct, anew = set(numbers) <= set(slurm), all(number < len(slurm) for number in numbers)
@@ -89,4 +94,4 @@ def _physical(entries: Sequence[str], place: int, slurm: Sequence[int]) -> int |
 
 def _local_rank(environment: Mapping[str, str]) -> int | None:
     told = next((environment[name] for name in LOCAL_RANKS if environment.get(name)), "")
-    return int(told) if told.isdecimal() else None
+    return whole(told)

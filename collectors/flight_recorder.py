@@ -24,7 +24,7 @@ PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _NAMED = re.compile(r"rank[_.-]?(\d{1,7})", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 _FIELDS = re.compile(rb'"(pg_config|pg_status|collective_seq_id|p2p_seq_id|profiling_name)"\s*:')
-_PEER = re.compile(r"^(send|recv)\s+(\d+)\s*(->|<-)\s*(\d+)")
+_PEER = re.compile(r"^(send|recv)\s+(\d{1,7})\s*(->|<-)\s*(\d{1,7})\b")
 
 
 def looks_like(start: bytes) -> bool:

@@ -36,6 +36,14 @@ MAX_EXEC_TIME_US = 86_400e6
 """A day: longer than any watchdog lets an operation run."""
 
 
+MAX_NUMBER = 2**62
+"""Sequence numbers from here on are torn ones."""
+
+MAX_PID = 2**32
+
+MAX_TIME_US = 4_102_444_800_000_000
+"""The year 2100: a clock that says more is broken, not early."""
+
 MAX_RANKS = 2**20
 """A communicator of more ranks than any cluster has GPUs: a torn number."""
 
@@ -225,10 +233,12 @@ class InspectorReader:
             self._bare_left -= 1
             return self._marker
         self._bare_left = 0
-        if not (0 <= header.rank < header.n_ranks <= MAX_RANKS and 0 < len(header.id) <= 64 and metadata.pid >= 0):
+        if not (0 <= header.rank < header.n_ranks <= MAX_RANKS and 0 < len(header.id) <= 64):
+            return Rejected("bad_field")
+        if not (0 <= metadata.pid < MAX_PID and header.nnodes <= MAX_RANKS):
             return Rejected("bad_field")
         dump_us = metadata.dump_timestamp_us
-        if not 0 <= dump_us <= 4_102_444_800_000_000:
+        if not 0 <= dump_us <= MAX_TIME_US:
             return Rejected("absurd_time")
         member = Member(header.id, header.comm_name[:128], header.rank, header.n_ranks, max(header.nnodes, 0))
         who = Process(metadata.hostname, metadata.pid), member, int(dump_us)
@@ -279,7 +289,7 @@ def _absurd(
 ) -> str | None:
     if function is None:
         return "unknown_function"
-    if sn < 0:
+    if not 0 <= sn < MAX_NUMBER:
         return "bad_field"
     if not 0 <= size < MAX_SIZE_BYTES:
         return "absurd_size"
@@ -294,4 +304,5 @@ def _span(trace: _Trace | None) -> tuple[float, float]:
     if trace is None or not trace.kernel_events:
         return math.nan, math.nan
     events = trace.kernel_events
-    return min(e.kernel_start_ts for e in events), max(e.kernel_stop_ts for e in events)
+    start, stop = min(e.kernel_start_ts for e in events), max(e.kernel_stop_ts for e in events)
+    return (start, stop) if 0 <= start <= MAX_TIME_US and 0 <= stop <= MAX_TIME_US else (math.nan, math.nan)

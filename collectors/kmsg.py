@@ -49,7 +49,7 @@ def parse_record(raw: bytes) -> Record | None:
     """
     head, sign, rest = raw.partition(b";")
     fields = head.split(b",")
-    if not sign or len(fields) < 4 or not all(field.isdigit() for field in fields[:3]):
+    if not sign or len(fields) < 4 or not all(field.isdigit() and len(field) <= 18 for field in fields[:3]):
         return None
     text = _ESCAPED.sub(lambda m: bytes((int(m[1], 16),)), rest.split(b"\n", 1)[0]).decode("utf-8", "replace")
     return Record(int(fields[0]) >> 3, int(fields[1]), int(fields[2]), fields[3] == b"+", text)
@@ -124,7 +124,7 @@ class KernelLogCollector:
         self._started_s = clock.monotonic()
         self._looked_ms: int | None = None
         boot, _, seq = cursor.load(mark).partition(" ")
-        self._read_to = int(seq) if boot == boot_id and seq.isdigit() else -1
+        self._read_to = int(seq) if boot == boot_id and seq.isdigit() and len(seq) <= 18 else -1
         self._saved_to = self._read_to
 
     def collect(self, tick_ms: int) -> Reading:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from collectors.digits import whole
+
 DAY_MS = 86_400_000
 
 
@@ -39,7 +41,7 @@ _ISO = rf"(\d{{4}})-(\d\d)-(\d\d)[T ]{_CLOCK}\s?(Z|[+-]\d\d:?\d\d)?"
 
 _ISO_WHOLE = re.compile(_ISO + r"\s*")
 _CRI = re.compile(rf"(?:(\S+) )?{_ISO} (?:stdout|stderr) [FP] ")
-_KMSG = re.compile(r"\d{1,4},\d+,(\d+),[-c+](?:,[^;]*)?;")
+_KMSG = re.compile(r"\d{1,4},\d+,(\d{1,18}),[-c+](?:,[^;]*)?;")
 _PRIORITY = re.compile(r"<\d{1,3}>(?:1 (?=\d{4}-|-))?")
 _FACILITY = re.compile(r"\w+\s*:\s*(?:emerg|alert|crit|err|warn|notice|info|debug)\s*: ?")
 _STAMP = re.compile(rf"(?:{_WEEKDAY} )?\[?{_ISO}\]?,?\s+(?:UTC\s+)?")
@@ -94,7 +96,7 @@ def unwrapped(known: LogLine) -> LogLine:
         return known
     moment = next((ms for key in _TIME_KEYS if (ms := _moment(row.get(key))) is not None), None)
     monotonic = row.get("_SOURCE_MONOTONIC_TIMESTAMP")
-    uptime_s = int(monotonic) / 1e6 if isinstance(monotonic, str) and monotonic.isdigit() else None
+    uptime_s = int(monotonic) / 1e6 if isinstance(monotonic, str) and whole(monotonic) is not None else None
     named = row["host"].get("name") if isinstance(row.get("host"), dict) else None
     places = (row, row.get("kubernetes"))
     hosts = (named, *(place.get(key) for place in places if isinstance(place, dict) for key in _HOST_KEYS))

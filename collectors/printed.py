@@ -9,6 +9,9 @@ import re
 
 from collectors.rates import Value
 
+LONGEST = 64
+"""Letters of a printed value: the longest words have half of that."""
+
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z%°][A-Za-z/()]*)?")
 _HEX = re.compile(r"0[xX][0-9a-fA-F]+")
 
@@ -56,6 +59,8 @@ def printed(text: str) -> Value:
     (401.22, 'unsupported', 'lost', 'blank')
     """
     word = text.strip().strip("[]<>").strip()
+    if len(word) > LONGEST:
+        return "unreadable"
     if _HEX.fullmatch(word):
         return blank_or(float(int(word, 16)))
     match = _NUMBER.fullmatch(word)

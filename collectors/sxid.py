@@ -19,7 +19,7 @@ DATA = "Data {"
 _WORD = re.compile(r"(Fatal|Non-?fatal)\b", re.IGNORECASE)
 _LINK = re.compile(r"\bLink (\d+)")
 _MANAGER = re.compile(
-    r"detected NVSwitch (fatal|non-fatal) error (\d+)(?:.*?pci bus id "
+    r"detected NVSwitch (fatal|non-fatal) error (\d{1,7})\b(?:.*?pci bus id "
     rf"{ADDRESS})?(?:.*?physical id (\d+))?(?:.*?port (\d+))?"
 )
 _MISMATCH = re.compile(r"detected number of NVSwitches don't match with any supported system topology")

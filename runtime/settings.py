@@ -77,6 +77,8 @@ def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any)
         variable = PREFIX + field.name.upper()
         if variable in environment:
             values[field.name] = environment[variable]
+            if not _is_text(environment[variable]):
+                raise UserError(f"{variable}: its bytes are no UTF-8")
         if given.get(field.name) is not None:
             values[field.name] = given[field.name]
     for name, value in values.items():
@@ -91,6 +93,15 @@ def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any)
             why = _expected(cls, name) or str(error).split(" - at")[0]
             raise UserError(f"{said}={_shown(name, value)}: {why}") from None
     return msgspec.convert(values, cls, strict=False)
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written as UTF-8; Python keeps other bytes of the environment as half characters."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _SPOKEN = {"yes": "true", "no": "false", "on": "true", "off": "false"}

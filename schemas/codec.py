@@ -43,7 +43,7 @@ def decode(payload: bytes, topic: str | None = None) -> Record:
         header = _header.decode(payload)
     except msgspec.ValidationError as error:
         raise WireError("unknown_type", f"no record header: {error}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError("not_msgpack", f"{error} ({len(payload)} bytes)") from None
     cls = _classes().get(header.type)
     if cls is None:
@@ -59,7 +59,7 @@ def decode(payload: bytes, topic: str | None = None) -> Record:
         record: Record = _decoder(cls).decode(payload)
     except msgspec.ValidationError as error:
         raise WireError("invalid_field", f"{header.type}: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError("not_msgpack", f"{header.type}: {error}") from None
     return record
 

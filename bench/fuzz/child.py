@@ -1,11 +1,12 @@
-"""One parser's process: inputs until the time is over, what they led to in a file of JSON lines. Not for the hand."""
+"""One parser's process: inputs until the time is over, and what they led to in a file of JSON lines."""
 
 import json
+import os
 import resource
-import sys
 import time
 import traceback
-from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from random import Random
 
@@ -104,26 +105,27 @@ def _guided(watch: Watch, parser: Parser, seconds: float, folder: Path) -> None:
     atheris.Fuzz()
 
 
-def _parser(name: str, guided: bool) -> Parser:
+def load(guided: bool) -> dict[str, Parser]:
+    """The parsers; their modules are instrumented where libFuzzer is to see their paths."""
     if guided:
         import atheris
 
-        with atheris.instrument_imports(include=INSTRUMENTED):
+        # It names each module that it instruments.
+        with redirect_stderr(StringIO()), atheris.instrument_imports(include=INSTRUMENTED):
             from bench.fuzz.parsers import PARSERS
     else:
         from bench.fuzz.parsers import PARSERS
-    return PARSERS[name]
+    return PARSERS
 
 
-def main(name: str, seconds: float, folder: Path, guided: bool) -> None:
-    parser = _parser(name, guided)
+def run(parser: Parser, seconds: float, folder: Path, guided: bool) -> None:
+    """To be called in a process of its own: libFuzzer ends it."""
+    said = os.open(folder / "said", os.O_WRONLY | os.O_CREAT)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
     watch = Watch(parser, folder)
     watch.samples()
-    run: Callable[[], None] = (
-        (lambda: _guided(watch, parser, seconds, folder)) if guided else lambda: _random(watch, parser, seconds)
-    )
-    run()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), Path(sys.argv[3]), sys.argv[4] == "guided")
+    if guided:
+        _guided(watch, parser, seconds, folder)
+    else:
+        _random(watch, parser, seconds)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bench.fuzz import seeds
-from bench.fuzz.parser import Parser
+from bench.fuzz.parser import SCRATCH, Parser
 from collectors import bms_points, cursor, nccl_log, ras_client
 from collectors.base import Collector, CollectorError, NoData, Reading
 from collectors.collectives import CollectiveReducer, CollectivesCollector
@@ -53,9 +53,6 @@ from schemas.codec import WireError, decode, encode, to_json
 from schemas.record import NodeRecord
 
 TICK_MS = 1_796_000_000_000
-
-SCRATCH = Path(tempfile.gettempdir()) if not Path("/dev/shm").is_dir() else Path("/dev/shm")
-"""Where inputs that must be files are put."""
 
 
 class _Clock:

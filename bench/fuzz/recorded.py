@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.fuzz import seeds
-from bench.fuzz.collected import SCRATCH
-from bench.fuzz.parser import Parser
+from bench.fuzz.parser import SCRATCH, Parser
 from collectors.comma import BadTrace
 from collectors.comma import parse as parse_comma
 from collectors.nccl_tests import BadTable

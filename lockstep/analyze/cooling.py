@@ -14,7 +14,7 @@ from collectors.redfish_parse import Row, parse
 from collectors.redfish_poll import Found
 from collectors.redfish_targets import Target
 from detectors.rack import RackDetector
-from lockstep.analyze.files import lines, open_bytes
+from lockstep.analyze.files import DAMAGED, lines, open_bytes
 from lockstep.analyze.recording import CLUSTER, TICK_MS, Input, Progress, Run
 from schemas.finding import Finding
 
@@ -120,8 +120,12 @@ def _after(
 
 
 def _rows(input_: Input) -> list[Row]:
-    with open_bytes(input_.path) as file:
-        text = file.read(LARGEST + 1)
+    try:
+        with open_bytes(input_.path) as file:
+            text = file.read(LARGEST + 1)
+    except DAMAGED:
+        input_.skip("damaged")
+        return []
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import stat
+import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import IO, cast
 from runtime.errors import UserError
 
 GZIP = b"\x1f\x8b"
+
+DAMAGED = (OSError, EOFError, zlib.error)
+"""What reading from `open_bytes` raises where a file, or what is packed in it, is damaged."""
 
 LONGEST_LINE = 1 << 20
 """Bytes of one line; a longer one is no telemetry, and only its beginning is looked at."""
@@ -72,7 +76,7 @@ def head(path: Path, size: int = 1 << 16) -> bytes:
     with open_bytes(path) as file:
         try:
             return file.read(size)
-        except (OSError, EOFError) as error:
+        except DAMAGED as error:
             raise UserError(f"{path}: cannot be read: {error}") from None
 
 
@@ -103,7 +107,7 @@ def lines(path: Path, blank: Callable[[int], None] = lambda _: None) -> Iterator
                 empty = 0 if bare else empty + 1
                 if empty >= MOST_BLANK and (gone := _leave_out_blank(file)):
                     blank(gone)
-        except (OSError, EOFError) as error:
+        except DAMAGED as error:
             raise UserError(f"{path}: damaged: {error}") from None
 
 

@@ -9,7 +9,7 @@ import msgspec
 from collectors.flight_recorder import parse
 from collectors.plain_pickle import MOST_BYTES, Refused
 from detectors.flight_dump import Dump
-from lockstep.analyze.files import open_bytes
+from lockstep.analyze.files import DAMAGED, open_bytes
 from lockstep.analyze.recording import Input
 from runtime.errors import UserError
 
@@ -87,6 +87,6 @@ def _parse(path: Path) -> Dump:
         written_ms = int(path.stat().st_mtime * 1000)
         with open_bytes(path) as file:
             data = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except DAMAGED as error:
         raise Refused("unreadable", f"cannot be read: {error}") from None
     return parse(data, path.name, written_ms)

@@ -8,7 +8,7 @@ import msgspec
 
 from collectors.nccl_tests import MOST_BYTES, BadTable, parse
 from detectors.nccl_tests import Bench, comparable, judge
-from lockstep.analyze.files import open_bytes
+from lockstep.analyze.files import DAMAGED, open_bytes
 from lockstep.analyze.judge import CLUSTER
 from lockstep.analyze.recording import Input, Progress, Run
 from runtime.errors import UserError
@@ -60,5 +60,5 @@ def _read(path: Path) -> bytes:
     try:
         with open_bytes(path) as file:
             return file.read(MOST_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except DAMAGED as error:
         raise BadTable(f"cannot be read: {error}") from None

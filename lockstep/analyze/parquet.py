@@ -17,8 +17,10 @@ def open_parquet(path: Path) -> Any:
             f"{path}: Parquet needs pyarrow, which is not installed: pip install 'gpu-lockstep[files]'"
         ) from None
     try:
-        return pyarrow.parquet.ParquetFile(path)
-    except (OSError, pyarrow.ArrowException) as error:
+        file = pyarrow.parquet.ParquetFile(path)
+        _ = file.schema_arrow.names  # here, where names that are no text are a damaged file
+        return file
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise UserError(f"{path}: no readable Parquet file: {str(error).splitlines()[0]}") from None
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from collectors.ras import MOST_BYTES, BadRas, parse
 from detectors.ras import FROZEN_MS, RasDetector, Snapshot
-from lockstep.analyze.files import open_bytes
+from lockstep.analyze.files import DAMAGED, open_bytes
 from lockstep.analyze.judge import CLUSTER
 from lockstep.analyze.recording import Input
 from runtime.errors import UserError
@@ -90,5 +90,5 @@ def _read(path: Path) -> bytes:
     try:
         with open_bytes(path) as file:
             return file.read(MOST_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except DAMAGED as error:
         raise BadRas(f"cannot be read: {error}") from None

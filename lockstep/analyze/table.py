@@ -86,5 +86,9 @@ def _parquet(path: Path, columns: Collection[str]) -> Iterator[tuple[int, Mappin
     file = open_parquet(path)
     wanted = [name for name in file.schema_arrow.names if name in columns]
     for batch in batches(path, file, wanted):
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        try:
+            columns_ = [column.to_pylist() for column in batch.columns]
+        except (UnicodeDecodeError, OverflowError) as error:  # times beyond what Python has, text that is none
+            raise UserError(f"{path}: damaged Parquet file: {error}") from None
+        for values in zip(*columns_, strict=True):
             yield 0, dict(zip(wanted, values, strict=True))

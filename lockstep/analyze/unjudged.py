@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors import comma, inspector_metrics
-from lockstep.analyze.files import open_bytes
+from lockstep.analyze.files import DAMAGED, open_bytes
 from lockstep.analyze.recording import Input, Progress, Run
 from runtime.errors import UserError
 
@@ -52,5 +52,5 @@ def _read(path: Path) -> bytes:
     try:
         with open_bytes(path) as file:
             return file.read(comma.MOST_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except DAMAGED as error:
         raise UserError(f"{path}: cannot be read: {error}") from None

@@ -5,7 +5,6 @@ catalogue by name; with a `gpu` they are of section gpu, else of section host. R
 GPUs become one frame. Two rows of one node at one time and without GPUs are two samples: both are kept.
 """
 
-import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lockstep.analyze.files import lines
 from runtime.errors import UserError
 from schemas import NodeFrame, Record
 from schemas.frame import Gpu
@@ -21,6 +21,10 @@ from schemas.metrics import Section, metric, names
 
 TIMES = {"ts_ms": 1, "time_ms": 1, "ts": 1000, "time": 1000, "timestamp": 1000}
 BATCH_ROWS = 50_000
+LONGEST_NAME = 256
+
+MOST_MS = 4_102_444_800_000
+"""The last time that a record may have (schemas.record.TimeMs)."""
 
 
 class Columns(NamedTuple):
@@ -88,15 +92,23 @@ class _Frames:
 
     def of(self, path: Path, plan: _Plan, batch: Mapping[str, Sequence[Any]]) -> Iterator[Record]:
         self._columns, self._section = tuple(plan.metrics.values()), plan.section
+        count = len(next(iter(batch.values())))
+
+        def column(name: str) -> Sequence[Any]:
+            return batch.get(name) or [None] * count
+
         try:
-            times = (np.asarray(batch[plan.time], dtype=np.float64) * plan.per_ms).astype(np.int64)
-            values = np.stack([_numbers(batch[name]) for name in plan.metrics], axis=1)
-        except (TypeError, ValueError) as error:
+            at = np.asarray(column(plan.time), dtype=np.float64) * plan.per_ms
+            values = np.stack([_numbers(column(name)) for name in plan.metrics], axis=1)
+        except (TypeError, ValueError, OverflowError) as error:
             raise UserError(f"{path}: a value is no number: {error}") from None
+        if not np.all((at >= 0) & (at <= MOST_MS)):  # NaN fails here too
+            raise UserError(f"{path}: a {plan.time} is missing, or no time between 1970 and 2100")
+        times = at.astype(np.int64)
         if len(times) and (np.any(np.diff(times) < 0) or times[0] < self._newest_ms):
             raise UserError(f"{path}: rows are not in order of {plan.time}; sort them first")
-        nodes = [str(node) for node in batch["node"]]
-        gpus = [str(gpu) for gpu in batch["gpu"]] if plan.gpu else None
+        nodes = _names(path, "node", column("node"))
+        gpus = _names(path, "gpu", column("gpu")) if plan.gpu else None
         for i, (ts_ms, node) in enumerate(zip(times.tolist(), nodes, strict=True)):
             self._newest_ms = ts_ms
             if gpus is None:
@@ -133,6 +145,13 @@ class _Frames:
         )
 
 
+def _names(path: Path, column: str, values: Iterable[Any]) -> list[str]:
+    found = ["" if value is None or isinstance(value, bytes) else str(value) for value in values]
+    if not all(0 < len(name) <= LONGEST_NAME for name in found):
+        raise UserError(f"{path}: a row without {column}, or with a name of more than {LONGEST_NAME} letters")
+    return found
+
+
 def _numbers(column: Iterable[Any]) -> np.ndarray[Any, Any]:
     return np.array([np.nan if value is None or value == "" else float(value) for value in column], dtype=np.float32)
 
@@ -149,27 +168,28 @@ def _arrow(path: Path) -> Iterator[Mapping[str, Sequence[Any]]]:
         parquet_file = path.name.endswith(".parquet")
         batches = parquet.ParquetFile(path).iter_batches(BATCH_ROWS) if parquet_file else csv.open_csv(path)
         for batch in batches:
-            yield {column: batch.column(column).to_pylist() for column in batch.schema.names}
-    except (OSError, arrow.ArrowException) as error:
+            if len(set(batch.schema.names)) < len(batch.schema.names):
+                raise UserError(f"{path}: two columns have one name; rename one")
+            yield {name: column.to_pylist() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    except (OSError, UnicodeDecodeError, arrow.ArrowException) as error:
         raise UserError(f"{path}: {' '.join(str(error).split())[:200]}") from None
 
 
 def _json_lines(path: Path) -> Iterator[Mapping[str, Sequence[Any]]]:
-    with gzip.open(path, "rt") if path.name.endswith(".gz") else path.open() as file:
-        rows: list[dict[str, Any]] = []
-        for number, line in enumerate(file, start=1):
-            try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise TypeError("not an object")
-            except (ValueError, TypeError) as error:
-                raise UserError(f"{path}: line {number} is no JSON object: {error}") from None
-            rows.append(row)
-            if len(rows) == BATCH_ROWS:
-                yield _transposed(rows)
-                rows = []
-        if rows:
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines(path), start=1):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise TypeError("not an object")
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UserError(f"{path}: line {number} is no JSON object: {error}") from None
+        rows.append(row)
+        if len(rows) == BATCH_ROWS:
             yield _transposed(rows)
+            rows = []
+    if rows:
+        yield _transposed(rows)
 
 
 def _transposed(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[Any]]:
