@@ -28,6 +28,7 @@ class GpmReader:
         self._samples: list[Any] = []
         self._primed = False
         self._ask: Any = None
+        self._answers: list[Any] = []
 
     def read(self) -> dict[str, Value]:
         """Averages since the previous call, as ratios, or why there are none."""
@@ -44,24 +45,24 @@ class GpmReader:
         self._samples, self._primed = [now, before], True
         if not primed:
             return dict.fromkeys(GPM_METRICS, "first_reading")
-        ask = self._ask = self._ask or self._prepared()
+        if self._ask is None:
+            self._prepare()
+        ask = self._ask
         ask.sample1, ask.sample2 = before, now
         self._library.nvmlGpmMetricsGet(ask)
         return {
-            name: _ratio(ask.metrics[i].value)
-            if ask.metrics[i].nvmlReturn == nvml.SUCCESS
-            else reason_of(ask.metrics[i].nvmlReturn)
-            for i, name in enumerate(GPM_METRICS)
+            name: _ratio(answer.value) if answer.nvmlReturn == nvml.SUCCESS else reason_of(answer.nvmlReturn)
+            for name, answer in zip(GPM_METRICS, self._answers, strict=True)
         }
 
-    def _prepared(self) -> Any:
-        """The question, made once: it is 16 KiB large."""
-        ask = self._library.c_nvmlGpmMetricsGet_t()
+    def _prepare(self) -> None:
+        """The question, made once: it is 16 KiB large. Its answers come in the same place each time."""
+        ask = self._ask = self._library.c_nvmlGpmMetricsGet_t()
         ask.version = nvml.GPM_METRICS_GET_VERSION
         ask.numMetrics = len(GPM_METRICS)
-        for i, metric in enumerate(GPM_METRICS.values()):
-            ask.metrics[i].metricId = metric
-        return ask
+        self._answers = [ask.metrics[i] for i in range(len(GPM_METRICS))]
+        for answer, metric in zip(self._answers, GPM_METRICS.values(), strict=True):
+            answer.metricId = metric
 
     def close(self) -> None:
         """Give the samples back; harmless twice."""

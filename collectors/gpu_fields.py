@@ -161,6 +161,8 @@ class FieldReader:
         self._metrics, self._links, self._rates = metrics, links, rates
         self._absent, self._supported = Absent(), set[Ask]()
         self._plan: list[tuple[FieldMetric, list[_Choice]]] = []
+        self._single: list[tuple[str, int, float]] = []
+        self._others: list[tuple[FieldMetric, list[_Choice]]] = []
         self._asks: list[Ask] = []
         self._replan_at = float("-inf")
 
@@ -192,7 +194,10 @@ class FieldReader:
             learned = learned or not answered <= self._supported
             self._supported |= answered
         if reasons is None:
-            values = {metric.name: self._clean(metric, choices, numbers, now) for metric, choices in self._plan}
+            known = cast(Sequence[int], numbers)
+            values: dict[str, Value] = {name: known[at] * scale for name, at, scale in self._single}
+            for metric, choices in self._others:
+                values[metric.name] = self._clean(metric, choices, known, now)
         else:
             values = {
                 metric.name: self._value(metric, choices, numbers, reasons, now) for metric, choices in self._plan
@@ -216,6 +221,10 @@ class FieldReader:
                     break
             plan.append((metric, choices))
         self._plan, self._replan_at = plan, self._absent.next_change(now)
+        # Most are one number that is taken as it is: they need no call each.
+        alone = [bool(choices) and len(choices[0].asks) == 1 and not metric.rate for metric, choices in plan]
+        self._single = [(m.name, c[0].start, c[0].scale) for (m, c), one in zip(plan, alone, strict=True) if one]
+        self._others = [planned for planned, one in zip(plan, alone, strict=True) if not one]
         if asked != self._asks:
             self._asks = asked
 
@@ -223,14 +232,12 @@ class FieldReader:
         scopes = range(self._links) if choice.per_link else (choice.scope,)
         return [(field, scope) for field in choice.fields for scope in scopes]
 
-    def _clean(
-        self, metric: FieldMetric, choices: list[_Choice], numbers: Sequence[int | float | None], now: float
-    ) -> Value:
+    def _clean(self, metric: FieldMetric, choices: list[_Choice], numbers: Sequence[int], now: float) -> Value:
         """A metric where every answer is a number, as nearly always."""
         if not choices:
             return "unsupported"
         start, who, scale = choices[0]
-        known = cast(list[int], numbers[start : start + len(who)])
+        known = numbers[start : start + len(who)]
         if not metric.rate:
             return sum(known) * scale
         rate = self._rates.rate(metric.name, known, now, who)

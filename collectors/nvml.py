@@ -166,7 +166,9 @@ class _Pynvml:
         self._prepared: dict[int, tuple[Sequence[int | tuple[int, int]], Any]] = {}
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._pynvml, name)
+        found = getattr(self._pynvml, name)
+        setattr(self, name, found)  # the next time it is found without asking here
+        return found
 
     def nvmlDeviceGetFieldValues(self, handle: Handle, field_ids: Sequence[int | tuple[int, int]], /) -> Any:
         prepared = self._prepared.get(id(field_ids))
@@ -256,19 +258,20 @@ def decoded(values: Sequence[FieldValue]) -> tuple[list[int], list[int | float |
     The library's own array is read as a whole: attribute by attribute it costs ten times as much.
     """
     if not isinstance(values, ctypes.Array):
-        codes = [value.nvmlReturn for value in values]
-        return codes, [number(value) if code == SUCCESS else None for value, code in zip(values, codes, strict=True)]
+        told = [(value.nvmlReturn, number(value) if value.nvmlReturn == SUCCESS else None) for value in values]
+        return [code for code, _ in told], [found for _, found in told]
     table = np.frombuffer(cast(bytes, values), dtype=_FIELD_VALUE)
     kinds, bits = table["type"], table["value"]
     narrow = kinds == 1
     whole = np.where(narrow, bits & 0xFFFFFFFF, bits)
-    blank = np.where(narrow, (whole == 0xFFFFFFFF) | ((whole >= _BLANK_32) & (whole <= 0x7FFFFFFF)), whole >= _BLANK_64)
     numbers: list[int | float | None] = whole.tolist()
-    for i in np.flatnonzero(blank).tolist():
-        numbers[i] = None
-    for i in np.flatnonzero((kinds != 1) & (kinds != 3) & (table["code"] == SUCCESS)).tolist():
-        numbers[i] = number(values[i])
-    return table["code"].tolist(), numbers
+    # What may be a blank, or is neither of the two usual types, is looked at singly; there is hardly ever any.
+    odd = (whole >= np.where(narrow, _BLANK_32, _BLANK_64)) | ((kinds | 2) != 3)
+    codes: list[int] = table["code"].tolist()
+    if odd.any():
+        for i in odd.nonzero()[0].tolist():
+            numbers[i] = number(values[i]) if codes[i] == SUCCESS else None
+    return codes, numbers
 
 
 _FIELD_VALUE = np.dtype(

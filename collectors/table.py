@@ -1,5 +1,6 @@
 """Readings become a matrix: what is absent, blank or out of range is NaN and counted by its reason."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -18,11 +19,21 @@ def table(
 
     A value outside the catalogue's range is a broken sensor's: missing{out_of_range}, neither kept nor clipped.
     """
+    # Value by value: most tables have one row, and for those each step of numpy costs as much as all of this.
     missing: dict[str, int] = {}
-    values = np.full((len(rows), len(columns)), np.nan)
-    for i, row in enumerate(rows):
-        _fill(values[i], [row[column] for column in columns], missing)
-    return _checked(section, names, columns, values, missing)
+    limits = _limits(section, columns)
+    values: list[float] = []
+    for row in rows:
+        for column, low, high in limits:
+            value = row[column]
+            if isinstance(value, str):
+                missing[value] = missing.get(value, 0) + 1
+                value = math.nan
+            elif not low <= value <= high and value == value:
+                missing["out_of_range"] = missing.get("out_of_range", 0) + 1
+                value = math.nan
+            values.append(value)
+    return Matrix.of(names, columns, values), missing
 
 
 def table_of_columns(
@@ -33,7 +44,12 @@ def table_of_columns(
     values = np.full((len(names), len(columns)), np.nan)
     for j, column in enumerate(columns.values()):
         _fill(values[:, j], column, missing)
-    return _checked(section, names, tuple(columns), values, missing)
+    limits = _limits(section, tuple(columns))
+    wrong = (values < [low for _, low, _ in limits]) | (values > [high for _, _, high in limits])
+    if wrong.any():
+        missing["out_of_range"] = int(wrong.sum())
+        values[wrong] = np.nan
+    return Matrix.of(names, tuple(columns), values), missing
 
 
 def _fill(into: NDArray[np.float64], values: Sequence[Value], missing: dict[str, int]) -> None:
@@ -48,24 +64,11 @@ def _fill(into: NDArray[np.float64], values: Sequence[Value], missing: dict[str,
                 into[i] = value
 
 
-def _checked(
-    section: Section,
-    names: Sequence[str],
-    columns: tuple[str, ...],
-    values: NDArray[np.float64],
-    missing: dict[str, int],
-) -> tuple[Matrix, dict[str, int]]:
-    low, high = _range(section, columns)
-    wrong = (values < low) | (values > high)
-    if wrong.any():
-        missing["out_of_range"] = int(wrong.sum())
-        values[wrong] = np.nan
-    return Matrix.of(names, columns, values), missing
-
-
 @cache
-def _range(section: Section, columns: tuple[str, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    declared = [metric(section, column) for column in columns]
-    if None in declared:
-        raise ValueError(f"section {section} has no metric {columns[declared.index(None)]}")
-    return np.array([m.low for m in declared if m]), np.array([m.high for m in declared if m])
+def _limits(section: Section, columns: tuple[str, ...]) -> tuple[tuple[str, float, float], ...]:
+    """Each column with the least and the most that it can be."""
+    declared = {column: metric(section, column) for column in columns}
+    for column, found in declared.items():
+        if found is None:
+            raise ValueError(f"section {section} has no metric {column}")
+    return tuple((column, found.low, found.high) for column, found in declared.items() if found is not None)

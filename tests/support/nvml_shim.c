@@ -1,12 +1,12 @@
-/* A libnvidia-ml.so.1 with eight GPUs that never existed: just what collectors ask of pynvml, with nvml.h's layouts.
- * NVML_SHIM=blackwell answers with NVLink 5's counters. Counters grow with time, so rates are known. */
+/* A libnvidia-ml.so.1 with GPUs that never existed (eight, or NVML_SHIM_GPUS): just what collectors ask of pynvml, with
+ * nvml.h's layouts. NVML_SHIM=blackwell answers with NVLink 5's counters. Counters grow with time, so rates are known. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { GPUS = 8, LINKS = 18, SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7 };
+enum { MOST_GPUS = 144, LINKS = 18, SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7, TIMEOUT = 10 };
 enum { UINT = 1, ULONGLONG = 3, INT = 5 };
 
 typedef struct { int index; } Device;
@@ -24,7 +24,15 @@ typedef struct { uint32_t version; unsigned char cluster[16]; uint32_t status, c
 typedef struct { uint32_t version; uint64_t parity, secded, correctable, volatile_parity, volatile_secded, volatile_correctable, buckets[5]; uint32_t exceeded; } SramStatus;
 typedef struct { uint32_t version; unsigned char guid[16]; char chassis[16]; unsigned char slot, tray, host, peer, module; } PlatformInfo;
 
-static Device devices[GPUS] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+static Device devices[MOST_GPUS];
+static int gpus = 8, blackwell;
+
+__attribute__((constructor)) static void begin(void) {
+    const char *profile = getenv("NVML_SHIM"), *count = getenv("NVML_SHIM_GPUS");
+    blackwell = profile && !strcmp(profile, "blackwell");
+    if (count && atoi(count) > 0 && atoi(count) <= MOST_GPUS) gpus = atoi(count);
+    for (int i = 0; i < MOST_GPUS; i++) devices[i].index = i;
+}
 
 static uint64_t nanoseconds(void) {
     struct timespec now;
@@ -32,27 +40,22 @@ static uint64_t nanoseconds(void) {
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-static int blackwell(void) {
-    const char *profile = getenv("NVML_SHIM");
-    return profile && !strcmp(profile, "blackwell");
-}
-
 int nvmlInitWithFlags(unsigned flags) { (void)flags; return SUCCESS; }
 int nvmlShutdown(void) { return SUCCESS; }
 const char *nvmlErrorString(int code) { (void)code; return "error of the shim"; }
 int nvmlSystemGetDriverVersion(char *out, unsigned n) { snprintf(out, n, "580.95.05"); return SUCCESS; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = GPUS; return SUCCESS; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned i, Device **out) { if (i >= GPUS) return INVALID_ARGUMENT; *out = &devices[i]; return SUCCESS; }
-int nvmlDeviceGetUUID(Device *d, char *out, unsigned n) { snprintf(out, n, "GPU-00000000-0000-4000-8000-00000000000%d", d->index); return SUCCESS; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = (unsigned)gpus; return SUCCESS; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, Device **out) { if (i >= (unsigned)gpus) return INVALID_ARGUMENT; *out = &devices[i]; return SUCCESS; }
+int nvmlDeviceGetUUID(Device *d, char *out, unsigned n) { snprintf(out, n, "GPU-00000000-0000-4000-8000-%012d", d->index); return SUCCESS; }
 int nvmlDeviceGetName(Device *d, char *out, unsigned n) { (void)d; snprintf(out, n, "NVIDIA shim"); return SUCCESS; }
-int nvmlDeviceGetSerial(Device *d, char *out, unsigned n) { snprintf(out, n, "165000000000%d", d->index); return SUCCESS; }
+int nvmlDeviceGetSerial(Device *d, char *out, unsigned n) { snprintf(out, n, "165000000%04d", d->index); return SUCCESS; }
 int nvmlDeviceGetVbiosVersion(Device *d, char *out, unsigned n) { (void)d; snprintf(out, n, "96.00.89.00.01"); return SUCCESS; }
 int nvmlDeviceGetPciInfo_v3(Device *d, PciInfo *out) {
     memset(out, 0, sizeof *out);
-    snprintf(out->bus_id, sizeof out->bus_id, "0000000%X:1B:00.0", d->index);
+    snprintf(out->bus_id, sizeof out->bus_id, "%08X:1B:00.0", d->index);
     return SUCCESS;
 }
-int nvmlDeviceGetTemperatureV(Device *d, Temperature *t) { t->temperature = 50 + d->index; return SUCCESS; }
+int nvmlDeviceGetTemperatureV(Device *d, Temperature *t) { t->temperature = 50 + d->index % 8; return SUCCESS; }
 int nvmlDeviceGetMarginTemperature(Device *d, Margin *m) { (void)d; m->margin = 32; return SUCCESS; }
 int nvmlDeviceGetClockInfo(Device *d, unsigned kind, unsigned *mhz) { (void)d; *mhz = kind == 1 ? 1980 : 2619; return SUCCESS; }
 int nvmlDeviceGetCurrentClocksEventReasons(Device *d, uint64_t *bits) { (void)d; *bits = 4; return SUCCESS; }
@@ -69,8 +72,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Device *d, unsigned *count, Process 
 static void wide(FieldValue *v, uint64_t value) { v->type = ULONGLONG; v->value.ull = value; }
 static void narrow(FieldValue *v, uint32_t value) { v->type = UINT; v->value.ui = value; }
 
-static int answer(FieldValue *v) {
-    uint64_t ns = nanoseconds();
+static int answer(FieldValue *v, uint64_t ns) {
     v->value.ull = 0;
     switch (v->field) {
     case 186: narrow(v, 412500); return SUCCESS;
@@ -91,7 +93,7 @@ static int answer(FieldValue *v) {
     if (v->scope != 0xFFFFFFFF && v->scope >= LINKS) return INVALID_ARGUMENT;
     if (v->field == 164) { narrow(v, 26562); return SUCCESS; }
     if (v->field == 165) { narrow(v, 1); return SUCCESS; }
-    if (!blackwell()) {
+    if (!blackwell) {
         if (v->field == 138 || v->field == 139) { wide(v, ns / 1024); return SUCCESS; }  /* KiB: 1 GB/s */
         if (v->field >= 161 && v->field <= 163) { narrow(v, 0); return SUCCESS; }
     } else {
@@ -107,8 +109,9 @@ static int answer(FieldValue *v) {
 }
 
 int nvmlDeviceGetFieldValues(Device *d, int count, FieldValue *values) {
+    uint64_t ns = nanoseconds();
     (void)d;
-    for (int i = 0; i < count; i++) values[i].code = (uint32_t)answer(&values[i]);
+    for (int i = 0; i < count; i++) values[i].code = (uint32_t)answer(&values[i], ns);
     return SUCCESS;
 }
 
@@ -125,7 +128,7 @@ int nvmlDeviceGetSramEccErrorStatus(Device *d, SramStatus *s) { (void)d; s->vola
 int nvmlDeviceGetPlatformInfo(Device *d, PlatformInfo *p) {
     memset(p->guid, 0, sizeof p->guid);
     snprintf(p->chassis, sizeof p->chassis, "1820325190006");
-    p->slot = 18; p->tray = 7; p->host = 1; p->peer = 0; p->module = (unsigned char)(d->index + 1);
+    p->slot = 18; p->tray = 7; p->host = 1; p->peer = 0; p->module = (unsigned char)(d->index % 8 + 1);
     return SUCCESS;
 }
 
@@ -140,3 +143,10 @@ int nvmlGpmMetricsGet(GpmMetrics *m) {
     }
     return SUCCESS;
 }
+
+/* Events can be asked for, and there never is one. */
+int nvmlEventSetCreate(void **set) { *set = malloc(1); return SUCCESS; }
+int nvmlEventSetFree(void *set) { free(set); return SUCCESS; }
+int nvmlDeviceGetSupportedEventTypes(Device *d, uint64_t *types) { (void)d; *types = 8; return SUCCESS; }
+int nvmlDeviceRegisterEvents(Device *d, uint64_t types, void *set) { (void)d; (void)types; (void)set; return SUCCESS; }
+int nvmlEventSetWait_v2(void *set, void *data, unsigned timeout_ms) { (void)set; (void)data; (void)timeout_ms; return TIMEOUT; }
