@@ -5,14 +5,13 @@ with another start time is another process. Where the environment may not be rea
 job.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from collectors.cgroup import NOWHERE, Place, parse_cgroup
 from collectors.devices import CONSTRAINED, LOCAL_RANKS
-from collectors.kernel_files import content
+from collectors.kernel_files import content, process_ids
 from schemas.jobkey import job_key
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -117,7 +116,7 @@ class Processes:
         if pinned is None or pinned.start != start:
             place = self._place(pid)
             try:
-                environment = parse_environ(content(f"{self._proc}/{pid}/environ"))
+                environment = parse_environ(content(self._proc / f"{pid}/environ"))
             except OSError:  # asked again: it may only just be starting, or not be ours to read
                 hidden = work_of({}, self._cluster, place._replace(pod=""))
                 return hidden or "job_hidden"
@@ -180,9 +179,9 @@ class Processes:
         return None
 
     def _ids(self) -> set[int]:
-        """The processes here; names alone, since a large node has thousands."""
+        """The processes here."""
         try:
-            return {int(name) for name in os.listdir(self._proc) if name.isdecimal()}
+            return process_ids(self._proc)
         except OSError:
             return set()
 
@@ -194,7 +193,7 @@ class Processes:
 
     def _innermost(self, pid: int) -> int | None:
         try:
-            status = content(f"{self._proc}/{pid}/status").decode("utf-8", "replace")
+            status = content(self._proc / f"{pid}/status").decode("utf-8", "replace")
         except OSError:
             return None
         line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
@@ -202,12 +201,12 @@ class Processes:
 
     def _place(self, pid: int) -> Place:
         try:
-            return parse_cgroup(content(f"{self._proc}/{pid}/cgroup").decode("utf-8", "replace"))
+            return parse_cgroup(content(self._proc / f"{pid}/cgroup").decode("utf-8", "replace"))
         except OSError:
             return NOWHERE
 
     def _start(self, pid: int) -> int | None:
         try:
-            return parse_start(content(f"{self._proc}/{pid}/stat").decode("utf-8", "replace"))
+            return parse_start(content(self._proc / f"{pid}/stat").decode("utf-8", "replace"))
         except (OSError, ValueError, IndexError):
             return None

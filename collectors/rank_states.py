@@ -69,7 +69,7 @@ class RankStatesCollector:
 
     def _state(self, pid: int) -> str:
         try:
-            return parse_process_state(content(f"{self._proc}/{pid}/stat").decode("utf-8", "replace"))
+            return parse_process_state(content(self._proc / f"{pid}/stat").decode("utf-8", "replace"))
         except (OSError, ValueError):
             return ""
 

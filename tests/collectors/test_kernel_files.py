@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from collectors.kernel_files import CHUNK_BYTES, HeldFile, content
+from collectors.kernel_files import CHUNK_BYTES, HeldFile, content, process_ids
+from simulator.hostfs import Hosts
+from simulator.topology import Topology
 
 
 def test_a_file_of_several_pieces_comes_whole(tmp_path: Path) -> None:
@@ -53,3 +56,10 @@ def test_the_kernel_s_own_files_change_under_one_that_is_held() -> None:
     grown = bytearray(32 << 20)
     assert held.read() != first
     assert grown
+
+
+def test_a_simulated_node_is_asked_by_its_own_methods() -> None:
+    topology = Topology(racks=1, trays=1, job_size=4, seed=7)
+    proc = Hosts(topology, "eos", np.random.default_rng(7)).proc(0)
+    assert process_ids(proc) == {topology.pid(rank) for rank in range(4)}
+    assert content(proc / f"{topology.pid(0)}/stat").startswith(b"%d (python)" % topology.pid(0))
