@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent": ("lockstep.commands.agent", "The agent of a node: collect and publish."),
     "worker": ("lockstep.commands.worker", "Detection: baselines, forest, stragglers, incidents."),
     "writer": ("lockstep.commands.writer", "Topics into ClickHouse."),
-    "alerts": ("lockstep.commands.alerts", "Incidents to PagerDuty."),
+    "alerts": ("lockstep.commands.alerts", "Incidents to PagerDuty, Slack, Alertmanager or a webhook."),
     "broker": ("lockstep.commands.broker", "The embedded broker, for one machine."),
     "storage": ("lockstep.commands.storage", "ClickHouse: migrate, check, serve the embedded engine."),
     "topics": ("lockstep.commands.topics", "Create topics, look at what is on them."),

@@ -8,7 +8,8 @@ import math
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
@@ -24,8 +25,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 SECRET = ("password", "routing_key", "token", "secret")
 
 
-def settings_options(cls: type[msgspec.Struct], *, hidden: tuple[str, ...] = ()) -> Callable[[F], F]:
-    """An option for every field of `cls` but secrets and `hidden`; the command gets them as keyword arguments."""
+def settings_options(
+    cls: type[msgspec.Struct], *, hidden: tuple[str, ...] = (), defaults: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[[F], F]:
+    """An option for every field of `cls` but secrets and `hidden`; the command gets them as keyword arguments. Help shows
+    `defaults` of the command's own in place of those of `cls`."""
 
     def decorate(function: F) -> F:
         hints = get_type_hints(cls, include_extras=True)
@@ -33,7 +37,8 @@ def settings_options(cls: type[msgspec.Struct], *, hidden: tuple[str, ...] = ())
             if field.name in hidden or any(word in field.name for word in SECRET):
                 continue
             said = _description(hints[field.name])
-            default = "" if field.required or field.default in ("", None) else f"  [default: {_shown(field.default)}]"
+            usual = defaults.get(field.name, field.default)
+            default = "" if field.required or usual in ("", None) else f"  [default: {_shown(usual)}]"
             function = click.option(
                 f"--{field.name.replace('_', '-')}",
                 field.name,

@@ -65,6 +65,7 @@ class Supervisor:
         self._services, self._environment, self._clock, self._echo = services, dict(environment), clock, echo
         self._program = tuple(program)
         self._children: dict[str, _Child] = {}
+        self._last_words: dict[str, str] = {}
         self._pauses: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
         self._log_path = log
@@ -108,10 +109,8 @@ class Supervisor:
         """UserError with its last words where a process had to be restarted more than `limit` times."""
         for name, count in self.restarts.items():
             if count > limit:
-                said = self._children[name].last_lines
-                raise UserError(
-                    f"{name} keeps ending: {said[-1] if said else 'without a word'} (log: {self._log_path})"
-                )
+                said = self._last_words.get(name, "without a word")
+                raise UserError(f"{name} keeps ending: {said} (log: {self._log_path})")
 
     def running(self, name: str) -> bool:
         child = self._children.get(name)
@@ -176,6 +175,7 @@ class Supervisor:
                     self.addresses[child.service.name] = line.removeprefix("ready ").strip()
                     child.ready.set()
                 child.last_lines = [*child.last_lines[-4:], line]
+                self._last_words[child.service.name] = line
                 self._write(child.service.name, line)
 
     def _end(self, name: str) -> None:

@@ -18,6 +18,7 @@ from lockstep.progress import Progress
 from lockstep.supervisor import Service, Supervisor
 from lockstep.words import incident_text
 from runtime.clock import SystemClock
+from runtime.errors import UserError
 from runtime.ports import free_port
 from runtime.settings import ClickHouse
 from schemas.causes import CAUSES
@@ -32,7 +33,7 @@ DEFAULTS: dict[str, Any] = {"fault": "gpu_degraded", "speed": 3.0}
     epilog="Example: lockstep demo --once\n\n"
     "Example: lockstep demo --fault thermal_throttle --target 137 --seed 3 --once --format json"
 )
-@settings_options(FleetSettings, hidden=("ticks", "start_ms"))
+@settings_options(FleetSettings, hidden=("ticks", "start_ms"), defaults=DEFAULTS)
 @click.option("--once", is_flag=True, help="Stop when the verdict is there; else all keeps running for your queries.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the answer."
@@ -55,12 +56,16 @@ def command(once: bool, form: str, data: str | None, list_faults: bool, fail_on_
     fleet = msgspec.structs.replace(settings(FleetSettings, chosen), start_ms=clock.now_ms() // 1000 * 1000)
     truth = truth_of(fleet)
     folder = data_folder(data or tempfile.mkdtemp(prefix="lockstep-demo-"), os.environ)
+    spare = folder
     try:
         with hold(folder):
             verdict = _run(fleet, truth, folder, clock, form, once)
+    except UserError:
+        spare = folder / "clickhouse"  # the message names the log
+        raise
     finally:
         if data is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(spare, ignore_errors=True)
     sys.exit(1 if fail_on_incident and verdict.incidents else 0)
 
 
@@ -91,7 +96,8 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
         if once:
             _say("to ask the database yourself: lockstep demo (without --once) keeps it running")
         else:
-            _say(f'still running: lockstep query --clickhouse-port {port} "SELECT * FROM v_incidents"; Ctrl-C ends it')
+            ask = f'lockstep query --clickhouse-port {port} "SELECT id, state, cause, summary FROM v_incidents"'
+            _say(f"still running: {ask}; Ctrl-C ends it")
             while True:
                 supervisor.tend()
                 clock.sleep(1.0)

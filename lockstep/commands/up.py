@@ -65,6 +65,6 @@ def ready(addresses: Addresses, folder: Path, log: Path, *, paged: bool) -> str:
             ),
             f"watch     lockstep agent --broker {broker} --broker-embedded yes --spool-dir {spool}",
             f"look      lockstep topics tail node-frames --broker {broker} --broker-embedded yes",
-            f'ask       lockstep query --clickhouse-port {port} "SELECT * FROM v_incidents"',
+            f'ask       lockstep query --clickhouse-port {port} "SELECT id, state, cause, summary FROM v_incidents"',
         ]
     )

@@ -194,6 +194,20 @@ def _parameters(command: click.Command | None) -> list[click.Parameter]:
     return [*command.params, *(parameter for one in inner for parameter in _parameters(one))]
 
 
+def test_a_failed_demo_keeps_the_log_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(fleet: object, truth: object, folder: Path, *rest: object) -> None:
+        (folder / "clickhouse").mkdir()
+        (folder / "log" / "lockstep.log").write_text("writer    no disk\n")
+        raise UserError(f"writer keeps ending (log: {folder / 'log' / 'lockstep.log'})")
+
+    monkeypatch.setattr("lockstep.commands.demo._run", run)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert isinstance(CliRunner().invoke(group, ["demo", "--once"]).exception, UserError)
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "log" / "lockstep.log").read_text() == "writer    no disk\n"
+    assert not (folder / "clickhouse").exists()
+
+
 def test_a_misspelt_variable_is_named_once_with_the_one_that_was_meant() -> None:
     environment = {"LOCKSTEP_BROKR": "kafka-1:9092", "LOCKSTEP_TEST_KAFKA": "", "LOCKSTEP_NODE": "n1"}
     done = lockstep("demo", "--list-faults", **environment)

@@ -128,3 +128,22 @@ time.sleep(60)
             return True
 
     wait_for(gone)
+
+
+def test_what_keeps_ending_is_named_with_its_last_words_while_the_next_try_is_silent_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lockstep.supervisor.LONGEST_PAUSE_S", 0.05)
+    running = supervisor(tmp_path, Service(name="writer", arguments=("fail",)))
+    try:
+        running.start()
+
+        def tried() -> bool:
+            running.tend()
+            return running.restarts.get("writer", 0) > 2
+
+        wait_for(tried)
+        with pytest.raises(UserError, match=r"writer keeps ending: lockstep: port 9 is taken \(log: .*log\)"):
+            running.require_steady()
+    finally:
+        running.stop()
