@@ -39,8 +39,10 @@ def incident_text(incident: Incident, timed: bool = True, where: str = "", width
     moments, `where` which of several runs it is of. Lines are at most `width` long (the terminal's)."""
     width = width or columns()
     who = [culprit(incident, subject) for subject in incident.culprits]
-    runner_up = f", else {incident.runner_up}" if incident.runner_up else ""
-    why = f"{incident.cause}: {CAUSES[incident.cause].words} ({incident.confidence:.0%} sure{runner_up})"
+    known = incident.cause != "unknown"
+    of = "" if known else " of who" if who else " that something is wrong"
+    runner_up = f", {'else' if known else 'perhaps'} {incident.runner_up}" if incident.runner_up else ""
+    why = f"{incident.cause}: {CAUSES[incident.cause].words} ({incident.confidence:.0%} sure{of}{runner_up})"
     onset = moment(incident.onset_ms, incident.onset_step, timed)
     lines = [
         wrapped(f"{where}{incident.severity.upper()} {headline(incident)}", "  ", width),

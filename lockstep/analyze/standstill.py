@@ -47,21 +47,27 @@ def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
         near = {path: some for path, some in snapshots.items() if path.parent in scene.folders}
         mine = [i for i in inputs if i.path.parent in scene.folders]
         apart = [list(here)] if scene.dumps or not here else log_jobs.jobs(here)
+        where = _place([folder.name for folder in scene.folders]) if len(scenes) > 1 else ""
         if len(apart) == 1:
-            yield _run(scene, list(here.values()), near, mine)
+            yield _run(scene, list(here.values()), near, mine, where)
             continue
         if near:
-            yield _run(scene, [], near, mine)
+            yield _run(scene, [], near, mine, where)
         next(i for i in mine if i.kind == "job-log").notes.append(
             f"several jobs in one folder: {len(apart)}, told apart by their ranks, groups and days, judged apart"
         )
         for paths in apart:
-            run = _run(scene, [here[path] for path in paths], {}, [i for i in mine if i.path in paths])
-            run.where = paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
-            yield run
+            files = _place([path.name for path in paths])
+            yield _run(scene, [here[path] for path in paths], {}, [i for i in mine if i.path in paths], files)
 
 
-def _run(scene: Scene, logs: list[JobLog], snapshots: dict[Path, list[Snapshot]], inputs: list[Input]) -> Run:
+def _place(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _run(
+    scene: Scene, logs: list[JobLog], snapshots: dict[Path, list[Snapshot]], inputs: list[Input], where: str = ""
+) -> Run:
     job = scene.name
     story = ras.judge(snapshots)
     others = bool(scene.dumps) or any(log.said for log in logs)
@@ -86,7 +92,7 @@ def _run(scene: Scene, logs: list[JobLog], snapshots: dict[Path, list[Snapshot]]
         at = moment or max(hang.onset_ms for hang in told)
         ticks.append((at, standstill.findings(CLUSTER, job, "job_log", placed, at, nodes)))
     ticks.sort(key=lambda tick: tick[0])
-    return Run(None, job, story.timed or bool(dumps), _kept(ticks))
+    return Run(None, job, story.timed or bool(dumps), _kept(ticks), where=where)
 
 
 def _kept(ticks: Sequence[tuple[int, list[Finding]]]) -> list[tuple[int, list[Finding]]]:

@@ -17,6 +17,8 @@ WORD = re.compile(r"[A-Za-z_][\w .()\[\]/%-]{0,60}")
 def hint(path: Path) -> str:
     """What the file seems to be, in a few words; "" where nothing can be said."""
     start = head(path)
+    if not start:
+        return "it is empty"
     if odd := oddity(start):
         return odd
     if PAGE.search(start):

@@ -76,6 +76,13 @@ def test_dumps_of_two_nodes_in_two_folders_are_one_job(tmp_path: Path) -> None:
     assert blamed(answer(tmp_path)) == {"not_entered": {4}}
 
 
+def test_of_several_jobs_each_incident_names_its_folder(tmp_path: Path) -> None:
+    dumps(tmp_path / "monday")
+    dumps(tmp_path / "tuesday")
+    assert {i.get("where") for i in answer(tmp_path)["incidents"]} == {"monday", "tuesday"}
+    assert "where" not in answer(tmp_path / "monday")["incidents"][0]
+
+
 def test_of_two_dumps_of_one_rank_the_newer_counts(tmp_path: Path) -> None:
     folder = dumps(tmp_path / "job")
     (folder / "_dump_4.json").write_text(json.dumps(dump(6, 8, 7)))
@@ -162,6 +169,7 @@ def test_any_one_or_two_of_the_real_dumps_may_be_missing() -> None:
 def test_all_real_dumps_in_one_call_stay_apart() -> None:
     report = answer(NCCL / "flight_recorder")
     assert len(report["incidents"]) == 4
+    assert len({i["where"] for i in report["incidents"]}) == 4
     skipped = {Path(i["path"]).name: i["reasons"] for i in report["inputs"] if i["skipped"]}
     assert skipped["reject_me_reduce_opcode.pickle"] == {"unsafe": 1}
     assert skipped["truncated_nccl_trace_rank_0"] == {"truncated": 1}

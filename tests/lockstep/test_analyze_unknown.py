@@ -20,6 +20,7 @@ from runtime.errors import UserError
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a text file", False),
         (b"when,colour,taste\n1,2,3\n", "no known kind has these columns: colour, taste, when", False),
         (b'{"colour": 1, "taste": 2}\n', "no known kind has these columns: colour, taste", False),
+        (b"", "it is empty", False),
         (b"hello\n", "say which with --kind", True),
     ],
 )

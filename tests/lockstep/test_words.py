@@ -50,6 +50,14 @@ def test_an_unsure_verdict_asks_for_a_check_and_a_sure_one_acts() -> None:
     assert "do         Drain the node" in incident_text(sure, width=200)
 
 
+def test_without_a_cause_the_share_says_what_is_sure() -> None:
+    unknown = msgspec.structs.replace(RANK, cause="unknown", confidence=0.85, runner_up="host_cpu")
+    why = "why        unknown: the cause is not known (85% sure of who, perhaps host_cpu)\n"
+    assert why in incident_text(unknown, width=200)
+    nobody = msgspec.structs.replace(unknown, culprits=(), runner_up=None)
+    assert "(85% sure that something is wrong)\n" in incident_text(nobody, width=200)
+
+
 def test_no_impact_line_where_nobody_is_known_to_wait() -> None:
     assert "impact" not in incident_text(DEAD, width=100)
     one = msgspec.structs.replace(RANK, victims=1, slowdown=None)
