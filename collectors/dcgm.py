@@ -132,8 +132,10 @@ class DcgmCollector:
         return _shaped(field, total)
 
     def _reading(self, scrape: Scrape, rows: dict[Gpu, Row], links: dict[str, Row]) -> Reading:
+        here = {gpu.uuid for gpu in rows}
         for gpu in self._gpus:
-            rows.setdefault(gpu, dict.fromkeys(names("gpu"), "not_exported"))
+            if gpu.uuid not in here:
+                rows[gpu] = dict.fromkeys(names("gpu"), "not_exported")
         rows = dict(sorted(rows.items(), key=lambda item: (item[0].slot, item[0].uuid)))
         self._gpus = tuple(rows)
         for row in rows.values():

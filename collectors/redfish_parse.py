@@ -6,16 +6,14 @@ has nothing newer. A device that says it is not enabled has no readings, whateve
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
-from collectors.rates import Value
 from collectors.redfish_limits import alarm, old_alarm
+from collectors.redfish_processors import port, port_metrics, processor_metrics
+from collectors.redfish_row import Row, name_of, row_of
 from collectors.redfish_values import (
     ABSENT,
-    OFF,
     Document,
-    enabled,
     excerpt,
     get,
     health_of,
@@ -25,19 +23,8 @@ from collectors.redfish_values import (
     state_of,
 )
 from collectors.redfish_words import leak_values, level_code
-from schemas.metrics import Section
 
 KW = 1000.0
-
-
-class Row(NamedTuple):
-    """One row of one section. `source` is the resource that measured it: a sensor that a summary repeats is the
-    sensor's row."""
-
-    section: Section
-    name: str
-    values: dict[str, Value]
-    source: str
 
 
 def parse(document: object, uri: str) -> list[Row]:
@@ -73,7 +60,18 @@ def kind_of(document: Document) -> str:
     return next((kind for kind, names in SHAPES if all(n in document for n in names)), name)
 
 
-CONTAINERS = frozenset(("ServiceRoot", "Chassis", "ThermalEquipment", "PowerEquipment", "PowerSubsystem", "Manager"))
+CONTAINERS = frozenset(
+    (
+        "ServiceRoot",
+        "Chassis",
+        "ThermalEquipment",
+        "PowerEquipment",
+        "PowerSubsystem",
+        "Manager",
+        "ComputerSystem",
+        "Processor",
+    )
+)
 
 SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("LeakDetector", ("DetectorState",)),
@@ -94,39 +92,10 @@ SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """What tells a resource's kind where its type is missing or a vendor's own."""
 
-NOISE = frozenset(
-    (
-        "redfish", "v1", "Chassis", "ThermalEquipment", "ThermalSubsystem", "LeakDetection", "Sensors",
-        "PowerSubsystem", "PowerEquipment",
-    )
-)  # fmt: skip
-"""Parts of a path that say nothing: what is left names a row, the same in whichever place it is listed."""
-
-
-def name_of(uri: str) -> str:
-    """A short, stable name of a resource: its path without what every path has.
-
-    >>> name_of("/redfish/v1/Chassis/1U/ThermalSubsystem/Fans/Bay1")
-    '1U/Fans/Bay1'
-    """
-    parts = urlsplit(uri)
-    path = parts.path + ("/" + parts.fragment if parts.fragment else "")
-    kept = [unquote(part) for part in path.split("/") if part and part not in NOISE]
-    return "".join(c for c in "/".join(kept) if c.isprintable())[:200] or "root"
-
 
 def _own(document: Document, uri: str) -> str:
     said = document.get("@odata.id")
     return said if isinstance(said, str) and said.startswith("/") else uri
-
-
-def _row(section: Section, uri: str, values: dict[str, float | None], document: Document) -> Row:
-    """A row of readings of one device: absent ones by their reason, all of them where it is not enabled."""
-    on = enabled(document)
-    done: dict[str, Value] = {
-        name: OFF if not on else ABSENT if value is None else value for name, value in values.items()
-    }
-    return Row(section, name_of(uri), done, uri)
 
 
 def _collection(document: Document, uri: str) -> Iterator[Row]:
@@ -147,7 +116,7 @@ def _connector(document: Document, uri: str) -> Iterator[Row]:
     if across is None and into is not None and out is not None:
         across = into - out
     removed = read("HeatRemovedkW")
-    yield _row(
+    yield row_of(
         "loop",
         uri,
         {
@@ -175,7 +144,7 @@ CONNECTOR = frozenset(
 
 
 def _loop(document: Document, uri: str) -> Iterator[Row]:
-    yield _row(
+    yield row_of(
         "loop",
         uri,
         {
@@ -191,7 +160,7 @@ def _loop(document: Document, uri: str) -> Iterator[Row]:
 
 
 def _unit(document: Document, uri: str) -> Iterator[Row]:
-    yield _row("cdu", uri, {"status_code": health_of(document)}, document)
+    yield row_of("cdu", uri, {"status_code": health_of(document)}, document)
 
 
 def _pump(document: Document, uri: str) -> Iterator[Row]:
@@ -202,20 +171,20 @@ def _pump(document: Document, uri: str) -> Iterator[Row]:
         "status_code": health_of(document),
     }
     if state_of(document).lower() != "absent":  # an empty place for a pump is no pump
-        yield _row("cdu", uri, values, document)
+        yield row_of("cdu", uri, values, document)
 
 
 def _reservoir(document: Document, uri: str) -> Iterator[Row]:
     status = _worst(health_of(document), level_code(get(document, "FluidLevelStatus")))
     level = excerpt(get(document, "FluidLevelPercent"))
-    yield _row("cdu", uri, {"level_pct": level, "status_code": status}, document)
+    yield row_of("cdu", uri, {"level_pct": level, "status_code": status}, document)
 
 
 def _filter(document: Document, uri: str) -> Iterator[Row]:
     across = excerpt(get(document, "DeltaLiquidPressurekPa"))
     if across is None:
         across = excerpt(get(document, "DeltaPressurekPa"))
-    yield _row("cdu", uri, {"filter_kpa": across, "status_code": health_of(document)}, document)
+    yield row_of("cdu", uri, {"filter_kpa": across, "status_code": health_of(document)}, document)
 
 
 def _fan(document: Document, uri: str) -> Iterator[Row]:
@@ -227,7 +196,7 @@ def _fan(document: Document, uri: str) -> Iterator[Row]:
         per_cent, rpm = (old, rpm) if unit.startswith(("perc", "%")) else (per_cent, old)
     values = {"speed_pct": per_cent, "speed_rpm": rpm, "status_code": health_of(document)}
     if state_of(document).lower() != "absent":
-        yield _row("fan", uri, values, document)
+        yield row_of("fan", uri, values, document)
 
 
 def _leak_detector(document: Document, uri: str) -> Iterator[Row]:
@@ -252,7 +221,7 @@ def _sensor(document: Document, uri: str) -> Iterator[Row]:
     value = number(get(document, "Reading"))
     scaled = None if value is None else value * quantity.factor + quantity.offset
     code = None if value is None else alarm(document, value, quantity.column)
-    yield _row("sensor", uri, {quantity.column: scaled, "alarm_code": code}, document)
+    yield row_of("sensor", uri, {quantity.column: scaled, "alarm_code": code}, document)
 
 
 METRICS: dict[str, str] = {
@@ -292,7 +261,7 @@ def _thermal(document: Document, uri: str) -> Iterator[Row]:
     for item, own in _entries(document, "Temperatures", uri):
         value = number(get(item, "ReadingCelsius"))
         values = {"temperature_c": value, "alarm_code": None if value is None else old_alarm(item, value)}
-        yield _row("sensor", own, values, item)
+        yield row_of("sensor", own, values, item)
     for item, own in _entries(document, "Fans", uri):
         yield from _fan(item, own)
 
@@ -331,8 +300,8 @@ def _distribution(document: Document, uri: str) -> Iterator[Row]:
 def _shelf(values: dict[str, float | None], document: Document, uri: str) -> Row:
     """A row of a supply or shelf; its metrics, a resource of their own, say how it is read, not how it is."""
     if uri.endswith("/Metrics"):
-        return _row("shelf", uri.removesuffix("/Metrics"), values, document)
-    return _row("shelf", uri, values | {"status_code": health_of(document)}, document)
+        return row_of("shelf", uri.removesuffix("/Metrics"), values, document)
+    return row_of("shelf", uri, values | {"status_code": health_of(document)}, document)
 
 
 def _first(document: Document, *names: str) -> float | None:
@@ -367,5 +336,8 @@ PARSERS: dict[str, Callable[[Document, str], Iterable[Row]]] = {
     "Power": _power,
     "PowerDistribution": _distribution,
     "PowerDistributionMetrics": _distribution,
+    "ProcessorMetrics": processor_metrics,
+    "Port": port,
+    "PortMetrics": port_metrics,
 }
 """A kind of resource and who reads it. Another one is a line here, and a link in `redfish_tree` if it hangs apart."""

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from collectors.redfish_http import RedfishError
-from collectors.redfish_parse import Row, kind_of, parse
+from collectors.redfish_parse import kind_of, parse
+from collectors.redfish_row import Row
 from collectors.redfish_targets import Target
 from collectors.redfish_tree import MOST_RESOURCES, ROOT, look
 from collectors.redfish_values import get

@@ -13,7 +13,7 @@ MOST_RESOURCES = 4000
 ever (each member links to another) ends here."""
 
 LINKS: dict[str, tuple[str, ...]] = {
-    "ServiceRoot": ("Chassis", "ThermalEquipment", "PowerEquipment"),
+    "ServiceRoot": ("Chassis", "ThermalEquipment", "PowerEquipment", "Systems"),
     "Chassis": (
         "ThermalSubsystem", "LeakDetectors", "Sensors", "EnvironmentMetrics", "PowerSubsystem", "Thermal", "Power",
     ),
@@ -31,6 +31,9 @@ LINKS: dict[str, tuple[str, ...]] = {
     "PowerDistribution": ("PowerSupplies", "Metrics"),
     "PowerSubsystem": ("PowerSupplies",),
     "PowerSupply": ("Metrics",),
+    "ComputerSystem": ("Processors",),
+    "Processor": ("Metrics", "Ports"),
+    "Port": ("Metrics",),
 }  # fmt: skip
 """By kind of resource, in the order in which they are read: leaks first."""
 

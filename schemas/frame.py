@@ -41,9 +41,9 @@ class NodeFrame(NodeRecord, frozen=True, kw_only=True, tag="node_frame"):
 class RackFrame(NodeRecord, frozen=True, kw_only=True, tag="rack_frame"):
     """One rack, one tick, polled by the one agent with the rack role (`node` is that agent's node).
 
-    `sections`: loop, cdu, leak, shelf, fan, sensor, bmc of `schemas.metrics`; rows are the names of loops, units,
-    detectors, shelves and so on, "node/name" where they belong to a node. A row stands only in the frame of the tick
-    in which it was read: controllers answer when they can.
+    `sections`: loop, cdu, leak, shelf, fan, sensor, processor, port, bmc of `schemas.metrics`; rows are the names of
+    loops, units, detectors, shelves and so on, "node/name" where they belong to a node. A row stands only in the frame
+    of the tick in which it was read: controllers answer when they can.
     """
 
     topic = "rack-frames"

@@ -11,7 +11,10 @@ NVML field ids (NVML_FI_DEV_...), /proc and Redfish paths.
 from typing import Literal, NamedTuple, get_args
 
 MetricKind = Literal["gauge", "rate", "counter", "flag", "code", "bits"]
-Section = Literal["gpu", "nvlink", "fabric", "host", "tray", "loop", "cdu", "leak", "shelf", "fan", "sensor", "bmc"]
+Section = Literal[
+    "gpu", "nvlink", "fabric", "host", "tray", "loop", "cdu", "leak", "shelf", "fan", "sensor", "processor", "port",
+    "bmc",
+]  # fmt: skip
 
 
 class Metric(NamedTuple):
@@ -222,6 +225,32 @@ METRICS: tuple[Metric, ...] = (
     Metric("sensor", "voltage_v", "gauge", -1e5, 1e5, "Redfish Sensor"),
     Metric("sensor", "current_a", "gauge", -1e5, 1e5, "Redfish Sensor"),
     Metric("sensor", "alarm_code", "code", 0, 3, "Redfish Thresholds: 0 inside, 1 caution, 2 critical, 3 fatal"),
+    # GPUs and their NVLink ports as the baseboard's controller tells them
+    Metric("processor", "speed_mhz", "gauge", 0, 20000, "Redfish ProcessorMetrics OperatingSpeedMHz", every_s=60),
+    Metric("processor", "bandwidth_pct", "gauge", 0, 100, "Redfish ProcessorMetrics BandwidthPercent", every_s=60),
+    Metric("processor", "power_throttled_s", "counter", 0, 1e9, "PowerLimitThrottleDuration", every_s=60),
+    Metric("processor", "thermal_throttled_s", "counter", 0, 1e9, "ThermalLimitThrottleDuration", every_s=60),
+    Metric("processor", "hardware_throttled_s", "counter", 0, 1e9, "HardwareViolationThrottleDuration", every_s=60),
+    Metric("processor", "software_throttled_s", "counter", 0, 1e9, "GlobalSoftwareViolation...Duration", every_s=60),
+    Metric("processor", "ecc_correctable_count", "counter", 0, _ENDLESS, "CacheMetricsTotal.LifeTime", every_s=60),
+    Metric("processor", "ecc_uncorrectable_count", "counter", 0, _ENDLESS, "CacheMetricsTotal.LifeTime", every_s=60),
+    Metric("processor", "sram_threshold_exceeded", "flag", 0, 1, "SRAMECCErrorThresholdExceeded", every_s=60),
+    Metric("processor", "pcie_correctable_count", "counter", 0, _ENDLESS, "PCIeErrors", every_s=60),
+    Metric("processor", "pcie_uncorrectable_count", "counter", 0, _ENDLESS, "PCIeErrors, (non-)fatal", every_s=60),
+    Metric("processor", "pcie_replay_count", "counter", 0, _ENDLESS, "PCIeErrors ReplayCount", every_s=60),
+    Metric("processor", "pcie_recovery_count", "counter", 0, _ENDLESS, "PCIeErrors L0ToRecoveryCount", every_s=60),
+    Metric("port", "up", "flag", 0, 1, "Redfish Port LinkStatus", every_s=60),
+    Metric("port", "speed_bytes_per_s", "gauge", 0, 1e12, "Redfish Port CurrentSpeedGbps", every_s=60),
+    Metric("port", "status_code", "code", 0, 2, "Redfish Port Status.Health: 0 OK to 2 critical", every_s=60),
+    Metric("port", "symbol_ber_log10", "gauge", -255, 0, "Redfish PortMetrics BitErrorRate", every_s=60),
+    Metric("port", "effective_ber_log10", "gauge", -255, 0, "Redfish PortMetrics EffectiveBER", every_s=60),
+    Metric("port", "symbol_error_count", "counter", 0, _ENDLESS, "Redfish PortMetrics SymbolErrors", every_s=60),
+    Metric("port", "effective_error_count", "counter", 0, _ENDLESS, "Redfish PortMetrics EffectiveError", every_s=60),
+    Metric("port", "malformed_count", "counter", 0, _ENDLESS, "Redfish PortMetrics MalformedPackets", every_s=60),
+    Metric("port", "recovery_count", "counter", 0, _ENDLESS, "PortMetrics LinkErrorRecoveryCount", every_s=60),
+    Metric("port", "downed_count", "counter", 0, _ENDLESS, "Redfish PortMetrics LinkDownedCount", every_s=60),
+    Metric("port", "runtime_error", "flag", 0, 1, "Redfish PortMetrics NVLinkErrors", every_s=60),
+    Metric("port", "training_error", "flag", 0, 1, "Redfish PortMetrics NVLinkErrors", every_s=60),
     Metric("bmc", "answers", "flag", 0, 1, "whether the management controller answered this poll"),
     Metric("bmc", "poll_s", "gauge", 0, 1e5, "how long the poll took"),
 )

@@ -91,6 +91,8 @@ _WRITTEN = (
     _table("shelf_samples", RackFrame, Readings("shelf", ("shelf",)), SAMPLES, "rack shelf ts"),
     _table("fan_samples", RackFrame, Readings("fan", ("fan",)), SAMPLES, "rack fan ts"),
     _table("sensor_samples", RackFrame, Readings("sensor", ("sensor",)), SAMPLES, "rack sensor ts"),
+    _table("processor_samples", RackFrame, Readings("processor", ("processor",)), SAMPLES, "rack processor ts"),
+    _table("port_samples", RackFrame, Readings("port", ("processor", "port")), SAMPLES, "rack processor port ts"),
     _table("bmc_samples", RackFrame, Readings("bmc", ("bmc",)), SAMPLES, "rack bmc ts"),
     _table("node_frames", NodeFrame, One(without=["gpus"]), SAMPLES, "node ts"),
     _table("rack_frames", RackFrame, One(), SAMPLES, "rack ts"),

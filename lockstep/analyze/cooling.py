@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from collectors.bms_points import BadLine, parse_line
 from collectors.cooling_bms import Building, recorded
 from collectors.redfish import frames
-from collectors.redfish_parse import Row, parse
+from collectors.redfish_parse import parse
 from collectors.redfish_poll import Found
+from collectors.redfish_row import Row
 from collectors.redfish_targets import Target
 from detectors.rack import RackDetector
 from lockstep.analyze.files import DAMAGED, lines, open_bytes

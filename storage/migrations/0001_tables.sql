@@ -145,7 +145,7 @@ CREATE TABLE IF NOT EXISTS fabric_samples
     `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
     `tray` Nullable(UInt64) CODEC(T64, ZSTD(1)) COMMENT 'tray in the rack; NULL where unknown',
     `device` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'network device',
-    `port` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'port of the device',
+    `port` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'port of the device or processor',
     `up` Float32 CODEC(ZSTD(1)) COMMENT 'flag; state ACTIVE and phys_state LinkUp; NaN where missing',
     `speed_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, bytes per second; rate; NaN where missing',
     `speed_most_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, bytes per second; the best rate of this port and of its likes here; NaN where missing',
@@ -394,6 +394,68 @@ ORDER BY (cluster, rack, sensor, ts, node, run_id, seq)
 TTL toDateTime(stored_at) + INTERVAL 30 DAY
 SETTINGS ttl_only_drop_parts = 1
 COMMENT 'one sensor of a management controller, one poll';
+
+CREATE TABLE IF NOT EXISTS processor_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `processor` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'GPU or other processor, as its controller names it',
+    `speed_mhz` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, megahertz; Redfish ProcessorMetrics OperatingSpeedMHz; NaN where missing',
+    `bandwidth_pct` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, percent; Redfish ProcessorMetrics BandwidthPercent; NaN where missing',
+    `power_throttled_s` Float32 CODEC(ZSTD(1)) COMMENT 'counter, second; PowerLimitThrottleDuration; NaN where missing',
+    `thermal_throttled_s` Float32 CODEC(ZSTD(1)) COMMENT 'counter, second; ThermalLimitThrottleDuration; NaN where missing',
+    `hardware_throttled_s` Float32 CODEC(ZSTD(1)) COMMENT 'counter, second; HardwareViolationThrottleDuration; NaN where missing',
+    `software_throttled_s` Float32 CODEC(ZSTD(1)) COMMENT 'counter, second; GlobalSoftwareViolation...Duration; NaN where missing',
+    `ecc_correctable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; CacheMetricsTotal.LifeTime; NaN where missing',
+    `ecc_uncorrectable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; CacheMetricsTotal.LifeTime; NaN where missing',
+    `sram_threshold_exceeded` Float32 CODEC(ZSTD(1)) COMMENT 'flag; SRAMECCErrorThresholdExceeded; NaN where missing',
+    `pcie_correctable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; PCIeErrors; NaN where missing',
+    `pcie_uncorrectable_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; PCIeErrors, (non-)fatal; NaN where missing',
+    `pcie_replay_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; PCIeErrors ReplayCount; NaN where missing',
+    `pcie_recovery_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; PCIeErrors L0ToRecoveryCount; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, processor, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one GPU as its controller tells it, one poll';
+
+CREATE TABLE IF NOT EXISTS port_samples
+(
+    `cluster` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the cluster',
+    `ts` DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'the tick, UTC',
+    `node` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the node',
+    `run_id` UInt64 CODEC(T64, ZSTD(1)) COMMENT 'number of the process\'s start; rises for ever',
+    `seq` UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the message within its run',
+    `rack` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'the rack',
+    `processor` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'GPU or other processor, as its controller names it',
+    `port` LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'port of the device or processor',
+    `up` Float32 CODEC(ZSTD(1)) COMMENT 'flag; Redfish Port LinkStatus; NaN where missing',
+    `speed_bytes_per_s` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, bytes per second; Redfish Port CurrentSpeedGbps; NaN where missing',
+    `status_code` Float32 CODEC(ZSTD(1)) COMMENT 'code; Redfish Port Status.Health: 0 OK to 2 critical; NaN where missing',
+    `symbol_ber_log10` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, power of ten; Redfish PortMetrics BitErrorRate; NaN where missing',
+    `effective_ber_log10` Float32 CODEC(ZSTD(1)) COMMENT 'gauge, power of ten; Redfish PortMetrics EffectiveBER; NaN where missing',
+    `symbol_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; Redfish PortMetrics SymbolErrors; NaN where missing',
+    `effective_error_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; Redfish PortMetrics EffectiveError; NaN where missing',
+    `malformed_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; Redfish PortMetrics MalformedPackets; NaN where missing',
+    `recovery_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; PortMetrics LinkErrorRecoveryCount; NaN where missing',
+    `downed_count` Float32 CODEC(ZSTD(1)) COMMENT 'counter, count; Redfish PortMetrics LinkDownedCount; NaN where missing',
+    `runtime_error` Float32 CODEC(ZSTD(1)) COMMENT 'flag; Redfish PortMetrics NVLinkErrors; NaN where missing',
+    `training_error` Float32 CODEC(ZSTD(1)) COMMENT 'flag; Redfish PortMetrics NVLinkErrors; NaN where missing',
+    `stored_at` DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta(8), ZSTD(1)) COMMENT 'when the row was written, UTC; rows are kept by it'
+)
+ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toDate(ts)
+ORDER BY (cluster, rack, processor, port, ts, node, run_id, seq)
+TTL toDateTime(stored_at) + INTERVAL 30 DAY
+SETTINGS ttl_only_drop_parts = 1
+COMMENT 'one NVLink port as its controller tells it, one poll';
 
 CREATE TABLE IF NOT EXISTS bmc_samples
 (

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.redfish_parse import kind_of, name_of, parse
+from collectors.redfish_parse import kind_of, parse
+from collectors.redfish_row import name_of
 from collectors.redfish_tree import look
 
 ROOT = Path(__file__).parents[2]

@@ -201,3 +201,45 @@ def test_rows_of_one_condition_shown_twice_are_one_and_the_first_number_holds() 
     assert len(frame.sections["leak"].rows) == 4
     assert frame.rack == "r1"
     assert frame.sections["bmc"].rows == ("t1-bmc",)
+
+
+def test_gpus_and_their_nvlink_ports_are_found_under_their_system_and_read_once_a_minute() -> None:
+    system, gpu = "/redfish/v1/Systems/HGX", "/redfish/v1/Systems/HGX/Processors/GPU_0"
+    port = f"{gpu}/Ports/NVLink_0"
+
+    def link(uri: str) -> dict[str, str]:
+        return {"@odata.id": uri}
+
+    def collection(uri: str, *members: str) -> dict[str, Any]:
+        return link(uri) | {"Members": [link(member) for member in members]}
+
+    tree: Tree = {
+        "/redfish/v1": {"@odata.type": "#ServiceRoot.v1.ServiceRoot", "Systems": link("/redfish/v1/Systems")},
+        "/redfish/v1/Systems": collection("/redfish/v1/Systems", system),
+        system: {"@odata.type": "#ComputerSystem.v1.ComputerSystem", "Processors": link(f"{system}/Processors")},
+        f"{system}/Processors": collection(f"{system}/Processors", gpu),
+        gpu: {
+            "@odata.type": "#Processor.v1.Processor",
+            "Metrics": link(f"{gpu}/ProcessorMetrics"),
+            "Ports": link(f"{gpu}/Ports"),
+        },
+        f"{gpu}/ProcessorMetrics": {
+            "@odata.type": "#ProcessorMetrics.v1.ProcessorMetrics", "PCIeErrors": {"ReplayCount": 7},
+        },
+        f"{gpu}/Ports": collection(f"{gpu}/Ports", port),
+        port: {
+            "@odata.type": "#Port.v1.Port", "PortProtocol": "NVLink", "LinkStatus": "LinkDown",
+            "Metrics": link(f"{port}/Metrics"),
+        },
+        f"{port}/Metrics": {"@odata.type": "#PortMetrics.v1.PortMetrics", "Oem": {"Nvidia": {"EffectiveBER": 1e-9}}},
+    }  # fmt: skip
+    watched = Watched(Controller(tree))
+    watched.cycle()
+    (frame,) = frames([item for item in watched.said if isinstance(item, Found)])
+    assert frame.sections["processor"].rows == ("t1/Systems/HGX/Processors/GPU_0",)
+    assert frame.sections["processor"].column("pcie_replay_count").tolist() == [7.0]
+    assert frame.sections["port"].rows == ("t1/Systems/HGX/Processors/GPU_0/NVLink_0",)
+    assert frame.sections["port"].column("up").tolist() == [0.0]
+    assert frame.sections["port"].column("effective_ber_log10").tolist() == [-9.0]
+    watched.cycle()
+    assert not watched.rows
