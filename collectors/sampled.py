@@ -3,6 +3,7 @@
 Started by `collectors.sampler` as `python -m collectors.sampled FACTORY ARGUMENT`; ends when its input does.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -14,6 +15,9 @@ import msgspec
 from collectors.base import Collector, CollectorError, NoData, Reading
 from collectors.pipe import Answer, Frames, PackedReading, Request, answer, frame
 from schemas.frame import Gpu
+
+GC_OBJECTS = 10_000
+"""As in `collectors.service`, which this process does not import: a reading is no reason to look for cycles."""
 
 Factory = Callable[[str, tuple[Gpu, ...]], Mapping[str, Collector]]
 """Makes the collectors by name, from the ARGUMENT and the GPUs that an earlier process has seen."""
@@ -44,6 +48,7 @@ def main(factory: str, argument: str) -> None:
     Whatever else this process prints (drivers do) goes to standard error, so that it cannot garble an answer.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent, which then closes our input
+    gc.set_threshold(GC_OBJECTS)
     output = os.dup(1)
     os.dup2(2, 1)
     frames = Frames()

@@ -3,6 +3,7 @@
 It keeps going whatever its parts do: no GPU, a hanging driver, no broker, a full disk.
 """
 
+import gc
 import logging
 import os
 import socket
@@ -37,6 +38,10 @@ HEALTH_TICKS = 10
 ONCE_TICKS = 4
 """Enough for rates, which need two readings, and for the sampler process to start."""
 
+GC_OBJECTS = 10_000
+"""So many more objects than at its last look, and Python looks for cycles. Its 700 are alive in every tick, for that
+tick: it would look each second and find nothing."""
+
 CLOSE_S = 5.0
 MIB = 1 << 20
 
@@ -45,6 +50,8 @@ def run(settings: AgentSettings, stop: threading.Event, once: bool = False) -> N
     """The agent of this machine until `stop`, or `once` for a few ticks. UserError where a setting, or the spool's
     folder, cannot be used."""
     from runtime.kafka import Producer
+
+    gc.set_threshold(GC_OBJECTS)
 
     def connect(client_id: str, counters: Counters) -> Sender:
         # A tick's records go to different topics: waiting for company only wakes the sending thread once more.
