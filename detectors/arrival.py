@@ -40,7 +40,9 @@ LEAST_ROUNDS = 5
 """Rounds that must show it, however large the group: a hiccup of three is no fault."""
 
 JUST_NOW = 3
-"""Rounds that a culprit may be on time and still be named: it may come late to one of several operations of a step."""
+RHYTHM = 2.0
+"""Rounds that a culprit may be on time and still be named: it may come late to one of several operations of a step. One
+that is late in every third step only is named from one to the next: for twice the usual time between them."""
 
 SLOWING = 2
 """Rounds after which a transfer is no longer called as fast as usual, though not yet slow."""
@@ -50,8 +52,9 @@ STANDING_ROUNDS = 8
 """A rank without a healthy past, late from the first round on, is named from a tenth of the time between two rounds on
 (twice what links of unlike length and uneven kernels do) and after eight rounds."""
 
-MEAN_ROUNDS = 12
-"""Rounds over which lateness is averaged, calm ones included."""
+CAUSED_MS = 60_000.0
+"""Lateness is added up with a memory of a minute. The same time for all streams of a job, so that the sums of an inner
+and an outer group compare, whatever the rhythm of either and however seldom somebody is late."""
 
 QUARTILE = 0.75
 """The late are measured against the rank at this quantile: up to two thirds of a group may be late together."""
@@ -61,16 +64,15 @@ class Lateness(NamedTuple):
     """What one stream says now. Arrays run over the members of its communicator.
 
     `late` marks steady culprits that were late just now, `steady` also those that may have stopped; `delay_us` is how
-    much later than in its own past a member came when somebody was late, `mean_us` the same over all recent rounds,
-    calm ones too. `slow` says that the transfer itself is slow, and `slowing` that it seems to become so; `t_us` is
-    its time now, `t_past_us` before. `standing` are culprits that were never on time: their delay is that behind their
-    peers.
+    much later than in its own past a member came when somebody was late, `caused_us` what that adds up to over the last
+    minute. `slow` says that the transfer itself is slow, and `slowing` that it seems to become so; `t_us` is its time
+    now, `t_past_us` before. `standing` are culprits that were never on time: their delay is that behind their peers.
     """
 
     late: NDArray[np.bool_]
     steady: NDArray[np.bool_]
     delay_us: Floats
-    mean_us: Floats
+    caused_us: Floats
     onset_ms: NDArray[np.int64]
     onset_sn: NDArray[np.int64]
     hits: NDArray[np.int64]
@@ -116,7 +118,7 @@ class StreamArrival:
         self._slow = False
         self._slow_since = (0, 0)
         self._delay = np.zeros(size)
-        self._mean = np.zeros(size)
+        self._caused = np.zeros(size)
         self._t_recent: deque[float] = deque(maxlen=12)
         self._spread_recent: deque[float] = deque(maxlen=12)
         self._doubtful: deque[Floats | None] = deque(maxlen=12)
@@ -134,12 +136,13 @@ class StreamArrival:
         lateness = ordered[int(QUARTILE * (heard - 1) + 0.5)] - e
         if not self.rounds:
             self._first_ms = round_.ts_ms
+        passed_ms = round_.ts_ms - self.last_ms if self.rounds else 0
         self.rounds += 1
         self.last_ms = round_.ts_ms
         self._t_recent.append(t)
         self._spread_recent.append(float(ordered[heard // 2]) - t)
         known = self.lateness.learned >= READY
-        late = self._late(lateness, t) if known else np.zeros(self.size, np.bool_)
+        late = self._late(lateness, t, passed_ms) if known else np.zeros(self.size, np.bool_)
         if known:
             self._suspicion.update(late, heard, round_.ts_ms, round_.sn)
         self._standing.update(self._last(lateness), heard, round_.ts_ms, round_.sn)
@@ -152,10 +155,10 @@ class StreamArrival:
         s, other = self._suspicion, self._standing
         standing = other.steady & ~s.steady
         return Lateness(
-            late=(s.steady & (s.calm <= JUST_NOW)) | (standing & (other.calm <= JUST_NOW)),
+            late=(s.steady & _just_now(s)) | (standing & _just_now(other)),
             steady=s.steady | standing,
             delay_us=np.where(standing, self._behind, self._delay),
-            mean_us=self._mean,
+            caused_us=self._caused,
             onset_ms=np.where(standing, other.onset_ms, s.onset_ms),
             onset_sn=np.where(standing, other.onset_mark, s.onset_mark),
             hits=np.where(standing, other.hits, s.hits),
@@ -184,9 +187,9 @@ class StreamArrival:
     @property
     def stirring(self) -> bool:
         """Whether somebody was late lately, or the transfer seems to slow down, steady or not."""
-        return self.troubled or self._slow_score >= SLOWING or float(self._mean.max(initial=0.0)) > LEAST_US
+        return self.troubled or self._slow_score >= SLOWING or float(self._caused.max(initial=0.0)) > LEAST_US
 
-    def _late(self, lateness: Floats, t: float) -> NDArray[np.bool_]:
+    def _late(self, lateness: Floats, t: float, passed_ms: int) -> NDArray[np.bool_]:
         past = self.lateness
         excess = lateness - past.centre
         # Few rounds make a spread look smaller than it is; 2 % of T is the jitter of a quiet machine.
@@ -195,8 +198,8 @@ class StreamArrival:
         period = self.period_us()
         least = max(LEAST_US, Z * spread, IMPACT * period if period == period else 0.25 * t)
         worst = float(np.nanmax(excess))
-        costs = np.where(excess > least, excess, 0.0)
-        self._mean += (costs - self._mean) / MEAN_ROUNDS
+        self._caused *= np.exp(-max(passed_ms, 0) / CAUSED_MS)
+        self._caused += np.where(excess > least, excess, 0.0)
         if not worst > least:
             return np.zeros(self.size, np.bool_)
         late: NDArray[np.bool_] = (excess > least) & (excess > 0.5 * worst)
@@ -246,3 +249,9 @@ class StreamArrival:
             if oldest is not None and not self._suspicion.steady.any():
                 self.lateness.learn(oldest)
         self._doubtful.append(lateness)
+
+
+def _just_now(s: Suspicion) -> NDArray[np.bool_]:
+    """Who was late lately, by the rhythm in which it is late."""
+    late: NDArray[np.bool_] = s.calm <= np.maximum(JUST_NOW, RHYTHM / np.maximum(s.share(), 1e-9))
+    return late

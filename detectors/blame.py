@@ -29,8 +29,8 @@ MANY = 8
 
 
 class LateRank(NamedTuple):
-    """One late rank: how late, since when, and where that was seen best. `standing`: it has no healthy past, and its
-    delay is that behind its peers."""
+    """One late rank: how late, since when, where that was seen best, and what it added up to there lately. `standing`:
+    it has no healthy past, and its delay is that behind its peers."""
 
     rank: int
     delay_us: float
@@ -41,6 +41,7 @@ class LateRank(NamedTuple):
     group: Group
     stream: Stream
     standing: bool = False
+    caused_us: float = 0.0
 
     @property
     def cost(self) -> float:
@@ -154,6 +155,7 @@ def _late_rank(group: Group, stream: Stream, lateness: Lateness, i: int) -> Late
         group,
         stream,
         bool(lateness.standing[i]),
+        float(lateness.caused_us[i]),
     )
 
 
@@ -200,20 +202,20 @@ def _inner_culprit(late: Sequence[LateRank], says: Sequence[tuple[Group, Stream,
     """
     ranks = {found.rank for found in late}
     widths = {found.group.id for found in late}
-    cost: dict[int, float] = {}
+    caused: dict[int, float] = {}
     best: dict[int, LateRank] = {}
     for group, stream, lateness in says:
         inside = {rank: i for i, rank in enumerate(group.ranks.tolist()) if rank in ranks}
         if len(inside) < 2 or group.id in widths:
             continue
         for rank, i in inside.items():
-            mean = float(lateness.mean_us[i])
-            cost[rank] = cost.get(rank, 0.0) + (mean / lateness.period_us if lateness.period_us > 0 else mean)
-            if mean > 0:
+            here_us = float(lateness.caused_us[i])
+            caused[rank] = caused.get(rank, 0.0) + here_us
+            if here_us > 0:
                 best[rank] = _late_rank(group, stream, lateness, i)
-    ranked = sorted(cost.items(), key=lambda item: (-item[1], item[0]))
+    ranked = sorted(caused.items(), key=lambda item: (-item[1], item[0]))
     (first, most), *others = [*ranked[:2], (-1, 0.0)]
-    outer = max(found.cost for found in late)
+    outer = max(found.caused_us for found in late)
     if first not in best or most < OWN_SHARE * outer or most < ALONE * others[0][1]:
         return None
     widest = max(late, key=lambda found: found.delay_us)

@@ -109,6 +109,8 @@ def _default(w: Witness, clues: Sequence[Clue]) -> dict[Cause, float]:
         return {"host_cpu": 1.2, "host_memory": 0.6} if w.timed else {"host_cpu": 0.8}
     if w.data_share >= 0.5 or w.allocator_share >= 0.3:
         return {}
+    if w.sporadic:
+        return {"gpu_degraded": 0.6}  # what is wrong with a GPU shows in every step, not now and then
     held = any(clue.cause in ("thermal_throttle", "power_brake") for clue in clues)
     if w.gpu is not None and "sm_clock_mhz" in w.gpu.readings and not held:
         # Its clock was looked at and nothing holds it down: slow at equal clocks is the GPU itself.

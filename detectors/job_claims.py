@@ -69,7 +69,7 @@ class Claims:
         return claim._replace(onset_ms=onset_ms) if onset_ms else claim
 
     def straggler(self, rank: int, by_steps: bool, late: LateRank | None) -> Claim:
-        culprit = self._steps.culprit(rank) if by_steps else None
+        culprit = self._steps.culprit(rank) if by_steps else self._steps.account(rank, late.onset_ms) if late else None
         onsets = [c.onset_ms for c in (culprit, late) if c is not None and c.onset_ms] or [0]
 
         def say(subject: Subject, step: int | None) -> Verdict:

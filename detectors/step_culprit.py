@@ -62,20 +62,23 @@ def describe(
     rise = max(own - own_past_us, 1e-9)
     data_past = min(median(row.data) for row in rows)
     blocked = float(np.median([median(row.blocked) for row in rows]))
-    return StepCulprit(
+    steps = [row.step_us for row in rows]
+    found = StepCulprit(
         rank=rank,
         excess_us=float(np.mean(score)),
         typical_us=float(np.median(score)),
         self_us=own,
         self_past_us=own_past_us,
         peers_wait_us=blocked - median(blocked_past),
-        step_us=float(np.median([row.step_us for row in rows])),
+        step_us=float(np.median(steps)),
         step_past_us=step_past_us,
         data_share=min(max(data - data_past, 0.0) / rise, 1.0),
         allocator_share=min(max(allocator, 0.0) / rise, 1.0),
         onset_ms=onset[0],
         onset_step=onset[1],
     )
+    # The usual step does not show what a few long ones cost.
+    return found._replace(step_us=float(np.mean(steps))) if found.sporadic else found
 
 
 def _mean(values: Sequence[float]) -> float:

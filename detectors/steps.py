@@ -210,8 +210,8 @@ class StepDetector:
         size = max(self.node_of) + 1
         for part in (self.own, self.blocked, self.score, self.work, self._late, self._heavy):
             part.grow(size)
-        now = step_table(rows, size)
         ts_ms = max((row.end_ms for row in rows.values()), default=0) or tick_ms
+        now = step_table(rows, size)._replace(end_ms=ts_ms)
         self.newest_ms, self.judged, self.last_number = ts_ms, self.judged + 1, number
         present = int(np.count_nonzero(now.own == now.own))
         late, heavy = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
@@ -334,6 +334,14 @@ class StepDetector:
             rows, onset = list(self._recent), self.stalls.since(rank)
         own, blocked, step = self.own.centre, self.blocked.centre, self.usual_us
         return describe(rank, rows, float(own[rank]), blocked, step, onset)
+
+    def account(self, rank: int, since_ms: int) -> StepCulprit | None:
+        """What the steps since then say of a rank that others blame; None where they do not show it late."""
+        rows = [row for row in self._recent if row.end_ms >= since_ms and len(row.score) > rank]
+        if not rows or not any(row.score[rank] > 0 for row in rows):
+            return None
+        found = describe(rank, rows, float(self.own.centre[rank]), self.blocked.centre, self.usual_us, (0, 0))
+        return found if found.excess_us >= EFFECT * self.usual_us else None
 
     def work_now(self) -> tuple[float, float]:
         """How the newest steps' work compares with each rank's past: the median ratio, and its spread over the ranks.

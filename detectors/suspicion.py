@@ -36,7 +36,7 @@ CEILING = THRESHOLD + 9.0
 
 class Suspicion:
     """The running test over `size` candidates. `steady` holds those past the threshold, until half of it is lost;
-    `calm` counts rounds since each was late.
+    `calm` counts rounds since each was late, `age` those since its onset, that one too.
 
     `least` rounds must show it, and where `of` is given, that many of the last `of`: a rank late every second round
     only is no steady culprit there. `rare` also weighs how often somebody is late at all.
@@ -50,6 +50,7 @@ class Suspicion:
         self._round = 0
         self.score = np.zeros(size)
         self.hits = np.zeros(size, np.int64)
+        self.age = np.zeros(size, np.int64)
         self.onset_ms = np.zeros(size, np.int64)
         self.onset_mark = np.zeros(size, np.int64)
         self.steady = np.zeros(size, np.bool_)
@@ -59,7 +60,7 @@ class Suspicion:
         """Make room for more candidates."""
         extra = size - len(self.score)
         if extra > 0:
-            for name in ("score", "hits", "onset_ms", "onset_mark", "steady", "calm", "_late_of"):
+            for name in ("score", "hits", "age", "onset_ms", "onset_mark", "steady", "calm", "_late_of"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros(extra, old.dtype)]))
             self._window = np.concatenate([self._window, np.zeros((self._of, extra), np.bool_)], axis=1)
@@ -71,6 +72,7 @@ class Suspicion:
         if self._rare:
             self._count(late)
         self.calm = np.where(late, 0, self.calm + 1)
+        self.age += 1
         if self._of:
             self._window[self._round % self._of] = late
             self._round += 1
@@ -82,7 +84,7 @@ class Suspicion:
             hit = math.log(HIT * max(present, m) / m) - np.log(share)
             miss = math.log((1 - HIT) * present / (present - m)) if present > m else -2.0
             begins = late & (self.score <= 0)
-            self.onset_ms[begins], self.onset_mark[begins], self.hits[begins] = ts_ms, mark, 0
+            self.onset_ms[begins], self.onset_mark[begins], self.hits[begins], self.age[begins] = ts_ms, mark, 0, 1
             self.hits[late] += 1
             self.score = np.clip(self.score + np.where(late, np.maximum(hit, 0.1), min(miss, CALM)), 0.0, CEILING)
         hits = self._window.sum(axis=0) if self._of else self.hits
@@ -100,6 +102,10 @@ class Suspicion:
         self._rounds += 1
         self._late_rounds += bool(late.any())
         self._late_of += late
+
+    def share(self) -> NDArray[np.float64]:
+        """In which part of the rounds since its onset each was late."""
+        return self.hits / np.maximum(self.age, 1)
 
     def quiet(self) -> bool:
         """Whether nobody is under any suspicion."""

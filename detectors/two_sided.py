@@ -43,6 +43,8 @@ class StepTable(NamedTuple):
     communication without any waiting, as the shortest time of a collective is its transfer."""
     lost_us: float = math.nan
     """By how much the middle rank is held up more than usual: what the job loses to whoever is late."""
+    end_ms: int = 0
+    """When the last rank ended it."""
 
 
 def step_table(rows: Mapping[int, RankStep], size: int) -> StepTable:

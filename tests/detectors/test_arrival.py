@@ -144,6 +144,31 @@ def test_an_absent_rank_is_no_culprit() -> None:
     assert play(StreamArrival(16), times) is None
 
 
+def test_a_rank_late_in_every_third_round_is_named_all_the_time_and_no_longer_than_that() -> None:
+    arrival = StreamArrival(8)
+    play(arrival, healthy(40, 8))
+    calm = healthy(90, 8, 2)
+    stalling = np.where(np.arange(90)[:, None] % 3 == 0, late(calm, 5, 3000), calm)
+    first = play(arrival, stalling, 40)
+    assert first is not None
+    for i in range(first + 1, 90):
+        play(arrival, stalling[i : i + 1], 40 + i)
+        assert arrival.says().late.nonzero()[0].tolist() == [5]
+    for i, exec_us in enumerate(healthy(10, 8, 3)):
+        play(arrival, exec_us[None], 130 + i)
+    assert not arrival.says().late.any()
+
+
+def test_what_a_rank_causes_adds_up_over_a_minute_whatever_its_rhythm() -> None:
+    arrival = StreamArrival(4)
+    play(arrival, healthy(40, 4))
+    for i, exec_us in enumerate(late(healthy(4, 4, 2), 1, 3000)):
+        arrival.update(Round(STREAM, 40 + i, exec_us, 1_003_000 + i * 1000), 0)
+    assert arrival.says().caused_us[1] == pytest.approx(4 * 3000, rel=0.1)
+    arrival.update(Round(STREAM, 44, healthy(1, 4, 3)[0], 1_066_000), 0)
+    assert arrival.says().caused_us[1] == pytest.approx(4 * 3000 / np.e, rel=0.1)
+
+
 def test_it_recovers() -> None:
     arrival = StreamArrival(8)
     play(arrival, healthy(20, 8))

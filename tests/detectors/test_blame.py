@@ -21,22 +21,26 @@ DATA = [group(f"0xd{i}", [i, 4 + i, 8 + i, 12 + i], 4) for i in range(4)]
 
 
 def says(
-    g: Group, late: dict[int, float], period_us: float = 100_000, mean: dict[int, float] | None = None, t: float = 1.0
+    g: Group,
+    late: dict[int, float],
+    period_us: float = 100_000,
+    caused: dict[int, float] | None = None,
+    t: float = 1.0,
 ) -> tuple[Group, Stream, Lateness]:
     """What the stream of a group says: steady late ranks with their delay; `t` is the rise of the transfer."""
     at = {int(rank): i for i, rank in enumerate(g.ranks)}
-    mask, delay, means = np.zeros(g.size, np.bool_), np.zeros(g.size), np.zeros(g.size)
+    mask, delay, sums = np.zeros(g.size, np.bool_), np.zeros(g.size), np.zeros(g.size)
     for rank, us in late.items():
         mask[at[rank]], delay[at[rank]] = True, us
-    for rank, us in (mean or late).items():
-        means[at[rank]] = us
+    for rank, us in (caused or {r: 12 * us for r, us in late.items()}).items():
+        sums[at[rank]] = us
     hits = np.full(g.size, 9)
     zeros = np.zeros(g.size, np.int64)
     lateness = Lateness(
         mask,
         mask,
         delay,
-        means,
+        sums,
         zeros,
         zeros,
         hits,
@@ -85,9 +89,17 @@ def test_a_node_whose_ranks_are_all_late_is_the_node() -> None:
 
 
 def test_inside_a_late_node_the_one_who_causes_it_is_named_though_not_steady() -> None:
-    inner = says(TENSOR[1], {}, 33_000, mean={6: 1000.0, 5: 40.0})
-    (blame,) = late_ranks([inner, *(says(DATA[i], {4 + i: 3000.0}) for i in range(4))], NODES)
+    inner = says(TENSOR[1], {}, 33_000, caused={6: 12_000.0, 5: 500.0})
+    outer = [says(DATA[i], {4 + i: 3000.0}, caused={4 + i: 12_000.0}) for i in range(4)]
+    (blame,) = late_ranks([inner, *outer], NODES)
     assert (blame.scope, blame.late[0].rank) == ("rank", 6)
+
+
+def test_inside_a_late_node_a_rank_that_causes_little_of_it_is_not_the_culprit() -> None:
+    inner = says(TENSOR[1], {}, 33_000, caused={6: 4_000.0, 5: 500.0})
+    outer = [says(DATA[i], {4 + i: 3000.0}, caused={4 + i: 12_000.0}) for i in range(4)]
+    (blame,) = late_ranks([inner, *outer], NODES)
+    assert (blame.scope, blame.node) == ("node", "n1")
 
 
 def test_a_culprit_that_just_stopped_still_excuses_its_group() -> None:

@@ -42,6 +42,7 @@ def gpu(z: dict[str, float] | None = None, recent: tuple[str, ...] = (), **readi
         ("data_loading", Witness(gpu=gpu(), timed=True, data_share=0.98)),
         ("python_stall", Witness(gpu=gpu(), timed=True, data_share=0.98, sporadic=True)),
         ("allocator_stall", Witness(timed=True, allocator_share=0.9)),
+        ("sporadic_stall", Witness(gpu=gpu(), timed=True, sporadic=True)),
         ("host_cpu", Witness(node=True, timed=True, host=IDLE_HOST | {"cpu_utilization_pct": 97.0}, hosts=[IDLE_HOST])),
         (
             "host_memory",

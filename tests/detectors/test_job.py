@@ -79,6 +79,18 @@ def test_it_closes_when_the_rank_keeps_up_again() -> None:
     assert said[-1].state == "close"
 
 
+@pytest.mark.parametrize("every", [3, 4])
+def test_a_rank_late_now_and_then_is_one_verdict_on_that_rank_and_no_weak_gpu(every: int) -> None:
+    """Its whole node comes late to data parallel; the steps know that it is on time between, and what it does then."""
+    job, detector = SmallJob(), JobDetector("c", "j")
+    stalls = late(6, 40, 300_000.0)
+    job.late_us = lambda tick: stalls(tick if tick % every == 0 else 0)  # type: ignore[operator]
+    said = [f for tick in range(160) for f in feed(detector, tick, records(job, tick, job.late_us(tick)))]
+    assert opened(said) == [("straggler", "rank", 6)]
+    assert {f.cause for f in said} == {"sporadic_stall"}
+    assert all(f.state != "close" for f in said)
+
+
 def test_collectives_alone_are_enough() -> None:
     job, detector = SmallJob(), JobDetector("c", "j")
     job.late_us = late(6, 40)  # type: ignore[assignment]

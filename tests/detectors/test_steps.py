@@ -189,6 +189,19 @@ def test_stalls_now_and_then_of_one_rank_are_counted() -> None:
     assert detector.culprit(9).onset_step > 100
 
 
+def test_steps_tell_of_a_rank_that_others_blame_what_it_did_since() -> None:
+    detector = StepDetector()
+    stalls = one(9, 60_000)
+    list(states(detector, lambda tick: stalls(tick if tick % 3 == 0 else 0), 116, 1, lambda _: np.nan))
+    found = detector.account(9, T0 + 102_000)
+    assert found is not None
+    assert found.sporadic
+    assert found.excess_us == pytest.approx(60_000 / 3, rel=0.25)
+    assert found.step_us > 1.1 * found.step_past_us  # the mean: the usual step is as before
+    assert detector.account(3, T0 + 102_000) is None
+    assert detector.account(9, T0 + 999_000) is None
+
+
 def test_stalls_that_wander_are_nobodys() -> None:
     def own(tick: int) -> np.ndarray:
         return one(int(np.random.default_rng(tick).integers(16)), 60_000)(tick if tick % 12 == 0 else 0)

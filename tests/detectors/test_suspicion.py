@@ -53,6 +53,12 @@ def test_every_second_round_only_is_no_culprit_where_a_share_is_asked() -> None:
     assert rounds(Suspicion(16, 8, 12), 16, beat) == []
 
 
+def test_the_share_of_late_rounds_is_counted_from_the_onset() -> None:
+    suspicion = Suspicion(8, 3)
+    rounds(suspicion, 8, [[]] * 5 + [[2], [], [2], []])
+    assert suspicion.share()[2] == 0.5
+
+
 def test_candidates_may_be_added() -> None:
     suspicion = Suspicion(4, 5, 12)
     rounds(suspicion, 4, [[1]] * 3)
