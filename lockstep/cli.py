@@ -6,6 +6,7 @@ So the agent on a node never imports what only a worker needs, and `--help` is q
 import importlib
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -58,17 +59,29 @@ class LazyGroup(Group):
         try:
             command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         except ModuleNotFoundError as error:
-            extra = EXTRAS.get((error.name or "").split(".")[0])
-            if extra is None:
-                raise
-            raise UserError(
-                f"`lockstep {cmd_name}` needs {error.name}, which is not installed: pip install 'gpu-lockstep[{extra}]'"
-            ) from None
+            raise _lacking(cmd_name, error) from None
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:  # of what a command imports when it runs
+            raise _lacking(ctx.invoked_subcommand or "", error) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _lacking(command: str, error: ModuleNotFoundError) -> Exception:
+    """One line with the extra that brings what is missing; the error itself where no extra does."""
+    module = (error.name or "").split(".")[0]
+    if module not in EXTRAS:
+        return error
+    extra = "all" if command == "demo" else EXTRAS[module]
+    return UserError(
+        f"`lockstep {command}` needs {module}, which is not installed: pip install 'gpu-lockstep[{extra}]'"
+    )
 
 
 @click.group(cls=LazyGroup, epilog="Start with `lockstep demo --once`; each command has --help with an example.")

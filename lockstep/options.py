@@ -28,8 +28,9 @@ SECRET = ("password", "routing_key", "token", "secret")
 def settings_options(
     cls: type[msgspec.Struct], *, hidden: tuple[str, ...] = (), defaults: Mapping[str, Any] = MappingProxyType({})
 ) -> Callable[[F], F]:
-    """An option for every field of `cls` but secrets and `hidden`; the command gets them as keyword arguments. Help shows
-    `defaults` of the command's own in place of those of `cls`."""
+    """An option for every field of `cls` but secrets and `hidden`; the command gets them as keyword arguments.
+
+    `defaults` are the command's own, which its help shows in place of those of `cls`."""
 
     def decorate(function: F) -> F:
         hints = get_type_hints(cls, include_extras=True)

@@ -194,6 +194,21 @@ def _parameters(command: click.Command | None) -> list[click.Parameter]:
     return [*command.params, *(parameter for one in inner for parameter in _parameters(one))]
 
 
+@pytest.mark.parametrize(
+    ("command", "module", "extra"),
+    [("query", "clickhouse_connect", "storage"), ("worker", "faust", "worker"), ("demo", "clickhouse_connect", "all")],
+)
+def test_without_an_extra_a_command_names_it_in_one_line(command: str, module: str, extra: str) -> None:
+    arguments = {"query": ["query", "SELECT 1"]}.get(command, [command])
+    block = f"import sys; sys.modules[{module!r}] = None; sys.argv[1:] = {arguments!r}"
+    run = f"{block}; from lockstep.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"lockstep: `lockstep {command}` needs {module}, which is not installed: pip install 'gpu-lockstep[{extra}]'\n"
+    )
+
+
 def test_a_failed_demo_keeps_the_log_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(fleet: object, truth: object, folder: Path, *rest: object) -> None:
         (folder / "clickhouse").mkdir()
