@@ -43,19 +43,20 @@ Row = dict[str, Value]
 class DcgmCollector:
     """Fills `gpu` and `nvlink` like the collector of the driver. `fetch` gives a scrape, or raises CollectorError.
 
-    `xids` are those of the last scrapes, until somebody takes them (DcgmXids).
+    `known` are GPUs of an earlier process, missed where no scrape has them. `xids` are those of the last scrapes, until
+    somebody takes them (DcgmXids).
     """
 
     name = "gpu"
     interval_s = 1.0
 
-    def __init__(self, fetch: Callable[[], str], clock: Clock) -> None:
+    def __init__(self, fetch: Callable[[], str], clock: Clock, known: tuple[Gpu, ...] = ()) -> None:
         self._fetch, self._clock = fetch, clock
         self._rates = Rates()
         self._last = ""
         self._new_at_s = clock.monotonic()
         self._known: dict[str, GpuDescription] = {}
-        self._gpus: tuple[Gpu, ...] = ()
+        self._gpus = known
         self._xid_of: dict[str, int] = {}
         self.xids: list[Event] = []
         self.driver = ""

@@ -34,7 +34,7 @@ def collectors(argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]
     from collectors.dcgm import DcgmCollector, DcgmXids
     from collectors.http_text import fetcher
 
-    gpus = DcgmCollector(fetcher(url, "dcgm-exporter", DCGM_TIMEOUT_S), SystemClock())
+    gpus = DcgmCollector(fetcher(url, "dcgm-exporter", DCGM_TIMEOUT_S), SystemClock(), known)
     return {**_both(gpus, argument), "xids": DcgmXids(gpus)}
 
 

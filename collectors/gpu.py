@@ -109,8 +109,11 @@ class GpuCollector:
             if device.handle is None or device.state:
                 device.begin(handle)
             device.handle, device.listed = handle, True
+        places = {gpu.pci for _, gpu in listed.values() if gpu.pci}
         for uuid in self._devices.keys() - listed.keys():
             self._devices[uuid].close()
+            if self._devices[uuid].gpu.pci in places:  # another one is in its place: it was taken out, not lost
+                del self._devices[uuid]
         self._devices = dict(sorted(self._devices.items(), key=lambda item: (item[1].gpu.slot, item[0])))
         self._looked = True
 

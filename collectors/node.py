@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from collectors.agent import Identity
+from collectors.known_gpus import KnownGpus
 from collectors.lines import FolderLines
 from collectors.movement import Movement
 from collectors.processes import Processes, Work
@@ -38,7 +39,8 @@ class Node:
         told = {"proc": str(machine.proc), "cluster": identity.cluster, "job_mapping": settings.job_mapping_dir}
         told |= {"dcgm_url": settings.dcgm_url, "sys": str(machine.sys)}
         argument = msgspec.json.encode(told).decode()
-        self._sampler = Sampler(machine.driver, argument, clock, counters, environment)
+        known = KnownGpus(self.state / "gpus", clock, counters)
+        self._sampler = Sampler(machine.driver, argument, clock, counters, environment, known=known)
 
     def sampled(self, name: str, interval_s: float) -> SampledCollector:
         """Collector `name` of the sampler process."""

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from collectors.base import CollectorError, NoData, Reading, blank
+from collectors.known_gpus import KnownGpus
 from collectors.pipe import Answer, Frames, PackedReading, Request, frame, result
 from runtime.clock import Clock
 from runtime.health import Counters
@@ -40,7 +41,8 @@ of a second of CPU time."""
 class Sampler:
     """One sampler process. `factory` ("package.module:function") and `argument` make its collectors there.
 
-    `environment` is the process's; it imports this package from where it lies. Not for several threads.
+    `environment` is the process's; it imports this package from where it lies. `known` remembers the GPUs over starts
+    of the agent. Not for several threads.
     """
 
     def __init__(
@@ -53,13 +55,14 @@ class Sampler:
         deadline_s: float = DEADLINE_S,
         kill_after_s: float = KILL_AFTER_S,
         pause_s: float = PAUSE_S,
+        known: KnownGpus | None = None,
     ) -> None:
         self._command = [sys.executable, "-m", "collectors.sampled", factory, argument]
         here = str(Path(__file__).resolve().parents[1])
         path = os.pathsep.join(filter(None, (here, environment.get("PYTHONPATH"))))
         # The arithmetic library would start a thread per core, each with its own memory, for sums of a few numbers.
         self._environment = dict(environment) | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
-        self._clock, self._counters = clock, counters
+        self._clock, self._counters, self._known = clock, counters, known
         self._deadline_s, self._kill_after_s = deadline_s, kill_after_s
         self._first_pause_s = self._pause_s = pause_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,6 +110,8 @@ class Sampler:
                 self._end(error.code, error.text, error.kind)
             raise
         self._last[name] = reading
+        if self._known is not None and "gpu" in reading.sections:
+            self._known.note(reading)
         self._pause_s = self._first_pause_s
         return reading
 
@@ -132,6 +137,8 @@ class Sampler:
         )
         self._started_s, self._ready, self._asked, self._frames = now, False, None, Frames()
         gpus = {gpu.uuid: gpu for reading in self._last.values() for gpu in reading.gpus if gpu.pci}
+        if not gpus and self._known is not None:
+            gpus = {gpu.uuid: gpu for gpu in self._known.load()}
         self._send(frame(PackedReading({}, tuple(gpus.values()), {}, [])))
 
     def _exchange(self, request: bytes, until_s: float) -> Answer | None:

@@ -286,6 +286,14 @@ def test_a_gpu_lost_before_this_process_began_is_named() -> None:
     assert reading.sections["gpu"].rows[6] == "GPU-6"
 
 
+def test_a_gpu_whose_place_another_has_taken_is_no_longer_missed() -> None:
+    library = eight()
+    known = (Gpu(uuid="GPU-old", pci="0006:1b:00.0", slot=6),)
+    reading = Rig(library, known).tick()
+    assert events(reading) == []
+    assert "GPU-old" not in reading.sections["gpu"].rows
+
+
 def test_a_new_numbering_of_the_gpus_mixes_nobodys_history() -> None:
     rig = Rig(FakeNvml([FakeGpu(f"GPU-{name}", f"0000000{i}:1B:00.0") for i, name in enumerate("abc")]))
     rig.tick()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from collectors.base import CollectorError, NoData, Reading
+from collectors.known_gpus import KnownGpus
 from collectors.sampler import Sampler
 from runtime.clock import SystemClock
 from runtime.health import Counters
@@ -21,12 +22,19 @@ DEADLINE_S = 1.0
 class Rig:
     """A sampler whose collectors obey files in `folder`."""
 
-    def __init__(self, folder: Path, **more: float) -> None:
+    def __init__(self, folder: Path, remembers: bool = False, **more: float) -> None:
         self.folder, self.counters = folder, Counters()
+        known = KnownGpus(folder / "gpus", SystemClock(), self.counters) if remembers else None
         settings = {"deadline_s": DEADLINE_S, "pause_s": 0.05} | more
         environment = dict(os.environ) | {"PYTHONPATH": str(SUPPORT)}
         self.sampler = Sampler(
-            "sampler_factories:obedient", str(folder), SystemClock(), self.counters, environment, **settings
+            "sampler_factories:obedient",
+            str(folder),
+            SystemClock(),
+            self.counters,
+            environment,
+            known=known,
+            **settings,
         )
         self.tick_ms = 0
 
@@ -157,6 +165,17 @@ def test_a_process_that_stays_silent_is_killed_and_replaced_and_told_which_gpus_
     assert isinstance(draft, Event)
     assert draft.detail == {"known": "GPU-0"}
     rig.sampler.close()
+
+
+def test_the_next_agent_is_told_which_gpus_the_one_before_had(tmp_path: Path) -> None:
+    first = Rig(tmp_path, remembers=True)
+    first.until_it_reads()
+    first.sampler.close()
+    second = Rig(tmp_path, remembers=True)
+    (draft,) = second.until_it_reads().drafts
+    second.sampler.close()
+    assert isinstance(draft, Event)
+    assert draft.detail["known"] == "GPU-0"
 
 
 def test_a_process_that_dies_is_replaced(rig: Rig) -> None:
