@@ -144,10 +144,12 @@ _MISSING = re.compile(r"^\s+The missing ranks?: ([\d, ]+)")
 _PROCESS = re.compile(r"^\s+Process (\d+) on node (\S+) managing")
 _PEER = re.compile(r"^\[([^]]*)\] (PEER_\w+): Process (\d+) on node (\S+)(.*)")
 _DIAGNOSTIC = re.compile(r"^\S+ NCCL DIAG (.*)")
+_FRAME = re.compile(r"=+ |RAS diagnostics completed")
 
 
 def _text(text: str) -> Ras:
     found = Ras([], [])
+    fine = 0
     for lines in _parts(text):
         part = _Part(lines)
         if part.communicators or part.tables:
@@ -160,7 +162,12 @@ def _text(text: str) -> Ras:
             dead = event in ("PEER_DEAD", "PEER_TIMEOUT_DEAD")
             found.snapshots.append(Snapshot(_moment(at), (), ((process, words),) if dead else ()))
         elif said := _DIAGNOSTIC.match(line):
-            found.notes.append(f"diagnostics: {said.group(1)}"[:200])
+            if said.group(1).startswith("[OK]"):
+                fine += 1
+            elif not _FRAME.match(said.group(1)):
+                found.notes.append(f"diagnostics: {said.group(1)}"[:200])
+    if fine:
+        found.notes.append(f"diagnostics: {fine} checks are OK")
     return found
 
 

@@ -196,3 +196,15 @@ def test_nothing_breaks_it(row: dict[str, Any], cut: int, junk: bytes, line: str
     ):
         with contextlib.suppress(BadRas):
             parse(data)
+
+
+def test_of_diagnostics_what_is_not_in_order_is_told_and_the_rest_counted() -> None:
+    lines = (
+        "=== RAS Diagnostics ===",
+        "[OK]   NVLink: 18 links per GPU, all active",
+        "[WARN] NVLink: 17 links on rank 3",
+        "[OK]   rdma_topo check: passed on 8/8 ranks",
+        "RAS diagnostics completed in 12.3 ms across 8 RAS peers",
+    )
+    found = parse("".join(f"node-1:12 NCCL DIAG {line}\n" for line in lines).encode())
+    assert found.notes == ["diagnostics: [WARN] NVLink: 17 links on rank 3", "diagnostics: 2 checks are OK"]

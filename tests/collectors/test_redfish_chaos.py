@@ -56,7 +56,7 @@ class Stage:
         self.records += self.core.tick(self.clock.now_ms() // 1000 * 1000)
         self.slowest_s = max(self.slowest_s, time.monotonic() - begun)
 
-    def until(self, what, within_s: float = 20.0) -> None:  # type: ignore[no-untyped-def]
+    def until(self, what, within_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
         end = time.monotonic() + within_s
         while not what():
             assert time.monotonic() < end, [str(e.text) for e in self.events]
