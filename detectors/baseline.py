@@ -130,12 +130,16 @@ class Baseline:
         warm: NDArray[np.bool_] = self._cells[COUNT, state, np.arange(self.rows)] >= WARM_UP_TICKS
         return warm
 
-    def compare(self, values: Float32, state: Index) -> tuple[Float32, Float32]:
-        """Robust z of `values` (rows, columns), NaN where the value is missing or the baseline is not warm; and the
-        centres, NaN where nothing was learned."""
+    def compare(
+        self, values: Float32, state: Index, judged: NDArray[np.bool_] | None = None
+    ) -> tuple[Float32, Float32]:
+        """Robust z of `values` (rows, columns), NaN where the value is missing, not in `judged` or the baseline is not
+        warm; and the centres, NaN where nothing was learned."""
         values = np.ascontiguousarray(values, dtype=np.float32)
+        if judged is None:
+            judged = np.ones(values.shape, dtype=np.bool_)
         z, centre = np.empty_like(values), np.empty_like(values)
-        _compare(self._cells, self._floor, state, values, z, centre)
+        _compare(self._cells, self._floor, state, values, judged, z, centre)
         return z, centre
 
     def learn(self, values: Float32, state: Index, usual: NDArray[np.bool_]) -> None:
@@ -178,14 +182,22 @@ class Baseline:
 
 
 @compiled
-def _compare(cells: Float32, floor: Float32, state: Index, values: Float32, z: Float32, centre: Float32) -> None:
+def _compare(
+    cells: Float32,
+    floor: Float32,
+    state: Index,
+    values: Float32,
+    judged: NDArray[np.bool_],
+    z: Float32,
+    centre: Float32,
+) -> None:
     for r in range(values.shape[0]):
         s = state[r]
         for c in range(values.shape[1]):
             middle, count = cells[CENTRE, s, r, c], cells[COUNT, s, r, c]
             centre[r, c] = middle if count > 0 else np.nan
             z[r, c] = np.nan
-            if count >= WARM_UP_TICKS:
+            if count >= WARM_UP_TICKS and judged[r, c]:
                 width = max(cells[SPREAD, s, r, c], floor[c], abs(middle) * RELATIVE_FLOOR)
                 width *= max(cells[REACH, s, r, c], 1.0) * (1.0 + YOUNG_TICKS / count)
                 z[r, c] = (values[r, c] - middle) / width

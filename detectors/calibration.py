@@ -3,6 +3,7 @@
 Scores of different models are not comparable; p-values are, and a false-alarm budget is set in them.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -44,6 +45,31 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Rarity:
+    """Reads shares off several calibrations at once: `fits[0]` is for a score of its own, the others for these
+    `columns` of its row."""
+
+    def __init__(self, fits: Sequence[Calibration], columns: Sequence[int] = ()) -> None:
+        self._columns = np.array(columns, dtype=np.intp)
+        self._lengths = np.array([len(fit.scores) + 1 for fit in fits], dtype=np.intp)
+        self._knots = np.full((len(fits), self._lengths.max()), np.inf)
+        self._log_shares = np.zeros_like(self._knots)
+        for i, fit in enumerate(fits):
+            self._knots[i, : self._lengths[i]] = (*fit.scores, fit.tail_from)
+            self._log_shares[i, : self._lengths[i]] = np.log((*fit.shares, fit.tail_share))
+        self._tails = np.array([(fit.scale, fit.shape) for fit in fits])
+
+    def log(self, scores: NDArray[np.floating], rows: NDArray[np.floating]) -> Float64:
+        """Logarithm of the least share of healthy things at or above each of `scores` and of its row's columns; NaN
+        where any of them is."""
+        out = np.empty(len(scores), dtype=np.float64)
+        _least(
+            np.ascontiguousarray(scores, dtype=np.float64), rows, self._columns, self._lengths, self._knots,
+            self._log_shares, self._tails, out,
+        )  # fmt: skip
+        return out
+
+
 class Shares:
     """Reads shares off a calibration, for arrays of scores."""
 
@@ -51,14 +77,11 @@ class Shares:
         self._fit = fit
         self._scores = np.array((*fit.scores, fit.tail_from))
         self._log_shares = np.log((*fit.shares, fit.tail_share))
+        self._rarity = Rarity([fit])
 
     def log(self, scores: NDArray[np.floating]) -> Float64:
         """Logarithm of the share of healthy rows at or above each of `scores`; NaN for NaN."""
-        scores = np.ascontiguousarray(scores, dtype=np.float64)
-        out = np.empty(len(scores), dtype=np.float64)
-        fit = self._fit
-        _log_shares(scores, self._scores, self._log_shares, fit.tail_from, fit.scale, fit.shape, out)
-        return out
+        return self._rarity.log(scores, np.zeros((len(scores), 0), dtype=np.float32))
 
     def at(self, share: float) -> float:
         """The score that this share of healthy rows reaches: the reverse of `log`. Raises ValueError outside of (0, 1).
@@ -76,28 +99,35 @@ class Shares:
 
 
 @compiled
-def _log_shares(
-    scores: NDArray[np.floating],
+def _least(
+    scores: Float64,
+    rows: NDArray[np.floating],
+    columns: NDArray[np.intp],
+    lengths: NDArray[np.intp],
     knots: Float64,
     log_shares: Float64,
-    tail_from: float,
-    scale: float,
-    shape: float,
+    tails: Float64,
     out: Float64,
 ) -> None:
     for i in range(len(scores)):
-        score = scores[i]
-        if np.isnan(score):
-            out[i] = np.nan
-        elif score > tail_from:
-            beyond = (score - tail_from) / scale
-            out[i] = log_shares[-1] - (np.log1p(shape * beyond) / shape if shape > 0 else beyond)
-        elif score <= knots[0]:
-            out[i] = log_shares[0]
-        else:
-            k = np.searchsorted(knots, score)
-            part = (score - knots[k - 1]) / (knots[k] - knots[k - 1])
-            out[i] = log_shares[k - 1] + part * (log_shares[k] - log_shares[k - 1])
+        out[i] = np.inf
+        for k in range(len(lengths)):
+            score = scores[i] if k == 0 else np.float64(rows[i, columns[k - 1]])
+            last = lengths[k] - 1
+            if np.isnan(score):
+                out[i] = np.nan
+                break
+            elif score > knots[k, last]:
+                beyond = (score - knots[k, last]) / tails[k, 0]
+                shape = tails[k, 1]
+                share = log_shares[k, last] - (np.log1p(shape * beyond) / shape if shape > 0 else beyond)
+            elif score <= knots[k, 0]:
+                share = log_shares[k, 0]
+            else:
+                at = np.searchsorted(knots[k, : lengths[k]], score)
+                part = (score - knots[k, at - 1]) / (knots[k, at] - knots[k, at - 1])
+                share = log_shares[k, at - 1] + part * (log_shares[k, at] - log_shares[k, at - 1])
+            out[i] = min(out[i], share)
 
 
 UNCALIBRATED = Calibration(rows=0, scores=(0.0,), shares=(1.0,), tail_from=0.5, tail_share=1.0, scale=1.0, shape=0.0)

@@ -1,7 +1,7 @@
 """Loops over numbers as machine code, made when they are first called."""
 
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
@@ -15,18 +15,23 @@ def compiled(function: Callable[Arguments, Result]) -> Callable[Arguments, Resul
     not, and then it is made in memory at each start.
     """
 
-    @cache
-    def machine() -> Any:
-        from numba import njit
-
-        try:
-            return njit(cache=True, nogil=True)(function)
-        except RuntimeError:
-            return njit(nogil=True)(function)
+    machine: Any = None
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        result: Result = machine()(*args, **kwargs)
+        nonlocal machine
+        if machine is None:
+            machine = _made(function)
+        result: Result = machine(*args, **kwargs)
         return result
 
     return call
+
+
+def _made(function: Callable[..., Any]) -> Any:
+    from numba import njit
+
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        return njit(nogil=True)(function)

@@ -25,12 +25,12 @@ class Ranges:
 
     def __init__(self, section: Section, columns: Sequence[str]) -> None:
         known = [metric(section, name) for name in columns]
-        self._low = np.array([m.low if m else -np.inf for m in known], dtype=np.float32)
-        self._high = np.array([m.high if m else np.inf for m in known], dtype=np.float32)
+        self.low = np.array([m.low if m else -np.inf for m in known], dtype=np.float32)
+        self.high = np.array([m.high if m else np.inf for m in known], dtype=np.float32)
 
     def apply(self, values: Float32) -> tuple[Float32, int]:
         """`values` with what lies outside as NaN, and how many those were: a broken sensor's, not a fault's."""
-        inside = (values >= self._low) & (values <= self._high) & np.isfinite(values)
+        inside = (values >= self.low) & (values <= self.high) & np.isfinite(values)
         clean: Float32 = np.where(inside, values, np.float32(np.nan))
         return clean, int(values.size - np.count_nonzero(inside) - np.count_nonzero(np.isnan(values)))
 
@@ -46,14 +46,19 @@ class Columns:
 
     def select(self, matrix: Matrix) -> Float32:
         """The wanted columns in order, (rows, wanted); NaN where the matrix has none of that name."""
-        if matrix.columns != self._layout:
-            here = {name: i for i, name in enumerate(matrix.columns)}
+        source, target = self.places(matrix.columns)
+        out = blank(len(matrix.rows), len(self._wanted))
+        out[:, target] = matrix.values()[:, source]
+        return out
+
+    def places(self, layout: tuple[str, ...]) -> tuple[Index, Index]:
+        """Which columns of a matrix of this layout are wanted ones, and which of the wanted ones they are."""
+        if layout != self._layout:
+            here = {name: i for i, name in enumerate(layout)}
             known = [(here[name], i) for i, name in enumerate(self._wanted) if name in here]
             self._from, self._to = (np.array([pair[k] for pair in known], dtype=np.intp) for k in (0, 1))
-            self._layout = matrix.columns
-        out = blank(len(matrix.rows), len(self._wanted))
-        out[:, self._to] = matrix.values()[:, self._from]
-        return out
+            self._layout = layout
+        return self._from, self._to
 
 
 class Increases:
@@ -85,9 +90,14 @@ class Averages:
         self.ring = np.full((AVERAGED_TICKS, rows, columns), np.nan, dtype=np.float32)
         self.at = 0
 
-    def apply(self, values: Float32) -> Float32:
-        self.ring[self.at] = values
+    def step(self) -> int:
+        """The layer of the ring that the next readings belong in."""
+        step = self.at
         self.at = (self.at + 1) % AVERAGED_TICKS
+        return step
+
+    def apply(self, values: Float32) -> Float32:
+        self.ring[self.step()] = values
         here = ~np.isnan(self.ring)
         count = here.sum(axis=0, dtype=np.float32)
         total = np.where(here, self.ring, np.float32(0)).sum(axis=0, dtype=np.float32)

@@ -47,16 +47,19 @@ class _State(msgspec.Struct, kw_only=True):
 
 
 class Couplings:
-    """The covariance of deviations of `rows` over the metrics `columns`, 8 bytes a row and pair of metrics; `memory` as
-    in `Baseline`."""
+    """The covariance of deviations of `rows` over the metrics `columns`; `memory` as in `Baseline`.
+
+    Both matrices are symmetric and kept as their upper halves, row after row: 4 bytes a row and pair of metrics."""
 
     def __init__(self, columns: Sequence[str], rows: int = 0, memory: float = MEMORY_TICKS) -> None:
         self.columns = tuple(columns)
         self._memory = memory
         size = len(self.columns)
-        self._covariance = np.tile(np.eye(size, dtype=np.float32), (rows, 1, 1))
-        self._root = np.tile(_unknown(size), (rows, 1, 1))
+        self._half = np.triu_indices(size)
+        self._covariance = np.tile(np.eye(size, dtype=np.float32)[self._half], (rows, 1))
+        self._root = np.tile(_unknown(size)[self._half], (rows, 1))
         self._count = np.zeros(rows, dtype=np.float32)
+        self._due = np.zeros(rows, dtype=np.bool_)
 
     def residual(self, z: Float32) -> Float32:
         """What of the deviations `z` (rows, columns) their fellows do not explain, in the same unit; NaN where z is.
@@ -67,37 +70,33 @@ class Couplings:
 
     def learn(self, z: Float32, usual: NDArray[np.bool_]) -> None:
         """Take in the deviations of the rows in `usual`; pairs with a metric not judged teach nothing."""
-        before = self._count.copy()
-        _learn(self._covariance, self._count, self._memory, z, usual)
-        step = np.where(self._count < REFRESH_TICKS, np.float32(YOUNG_REFRESH_TICKS), np.float32(REFRESH_TICKS))
-        due = (self._count != before) & (self._count % step == 0)
-        if due.any():
-            self._root[due] = _roots(self._covariance[due])
+        if _learn(self._covariance, self._count, self._memory, z, usual, self._due):
+            due, size = self._due, len(self.columns)
+            self._root[due] = _roots(_square(self._covariance[due], size))[:, *self._half]
 
     def forget(self, rows: NDArray[np.bool_]) -> None:
         """What these rows do has changed."""
         if rows.any():
             size = len(self.columns)
-            self._covariance[rows], self._root[rows], self._count[rows] = np.eye(size), _unknown(size), 0
+            self._covariance[rows], self._root[rows] = np.eye(size)[self._half], _unknown(size)[self._half]
+            self._count[rows] = 0
 
     def take(self, index: Index) -> None:
         """Rows in a new order; -1 is a new row."""
-        new = index < 0
-        size = len(self.columns)
-        self._covariance = take(self._covariance, index) if len(self._count) else _blank(len(index), size)
-        self._root = take(self._root, index) if len(self._count) else _blank(len(index), size)
-        self._count = take(self._count, index)
-        self.forget(new)
+        self._covariance, self._root, self._count = (
+            take(part, index) for part in (self._covariance, self._root, self._count)
+        )
+        self._due = np.zeros(len(index), dtype=np.bool_)
+        self.forget(index < 0)
 
     def state(self) -> bytes:
-        """A versioned checkpoint: 4 bytes a row and pair of metrics (both matrices are symmetric)."""
-        upper = np.triu_indices(len(self.columns))
+        """A versioned checkpoint, as large as what is kept."""
         return msgspec.msgpack.encode(
             _State(
                 columns=self.columns,
                 rows=len(self._count),
-                covariance=to_bytes(self._covariance[:, *upper]),
-                root=to_bytes(self._root[:, *upper]),
+                covariance=to_bytes(self._covariance),
+                root=to_bytes(self._root),
                 count=to_bytes(self._count),
             )
         )
@@ -111,12 +110,7 @@ class Couplings:
         covariance, root = (floats(data, old.rows, pairs) for data in (old.covariance, old.root))
         count = floats(old.count, old.rows)
         if old.columns == self.columns:
-            self._covariance, self._root = _square(covariance, len(old.columns)), _square(root, len(old.columns))
-            self._count = count
-
-
-def _blank(rows: int, size: int) -> Float32:
-    return np.zeros((rows, size, size), dtype=np.float32)
+            self._covariance, self._root, self._count = covariance, root, count
 
 
 def _unknown(size: int) -> Float32:
@@ -126,7 +120,7 @@ def _unknown(size: int) -> Float32:
 
 
 def _square(upper: Float32, size: int) -> Float32:
-    out = _blank(len(upper), size)
+    out = np.zeros((len(upper), size, size), dtype=np.float32)
     i, j = np.triu_indices(size)
     out[:, i, j] = out[:, j, i] = upper
     return out
@@ -142,25 +136,41 @@ def _roots(covariance: Float32) -> Float32:
 @compiled
 def _residual(root: Float32, z: Float32, out: Float32) -> None:
     size = z.shape[1]
+    value = np.empty(size, dtype=np.float32)
+    sums = np.empty(size, dtype=np.float32)
     for r in range(z.shape[0]):
-        out[r] = 0.0
-        for j in range(size):
-            value = z[r, j]
-            if value != 0.0 and not np.isnan(value):
-                value = min(max(value, -LIMIT_Z), LIMIT_Z)
-                for i in range(size):
-                    out[r, i] += root[r, j, i] * value
+        for c in range(size):
+            value[c] = 0.0 if np.isnan(z[r, c]) else min(max(z[r, c], -LIMIT_Z), LIMIT_Z)
+            sums[c] = 0.0
+        start = 0
         for i in range(size):
-            if np.isnan(z[r, i]):
-                out[r, i] = np.nan
+            mine, total = value[i], np.float32(0.0)
+            row, others, theirs = root[r, start + 1 : start + size - i], value[i + 1 :], sums[i + 1 :]
+            for k in range(len(row)):
+                theirs[k] += row[k] * mine
+                total += row[k] * others[k]
+            sums[i] += root[r, start] * mine + total
+            start += size - i
+        for c in range(size):
+            out[r, c] = np.nan if np.isnan(z[r, c]) else sums[c]
 
 
 @compiled
-def _learn(covariance: Float32, count: Float32, memory: float, z: Float32, usual: NDArray[np.bool_]) -> None:
+def _learn(
+    covariance: Float32,
+    count: Float32,
+    memory: float,
+    z: Float32,
+    usual: NDArray[np.bool_],
+    due: NDArray[np.bool_],
+) -> bool:
+    """Whose root is to be drawn anew is in `due`; whether there is any, is returned."""
     size = z.shape[1]
     known = np.empty(size, dtype=np.float32)
     value = np.empty(size, dtype=np.float32)
+    any_due = False
     for r in range(z.shape[0]):
+        due[r] = False
         if not usual[r]:
             continue
         judged = 0
@@ -171,8 +181,14 @@ def _learn(covariance: Float32, count: Float32, memory: float, z: Float32, usual
         if not judged:
             continue
         count[r] = count[r] + 1.0 if count[r] < 2.0 * memory else memory + 1.0
+        due[r] = count[r] % (YOUNG_REFRESH_TICKS if count[r] < REFRESH_TICKS else REFRESH_TICKS) == 0.0
+        any_due |= due[r]
         gain = np.float32(1.0 / min(count[r] + PRIOR_TICKS, memory))
+        start = 0
         for i in range(size):
             if known[i] > 0.0:
-                for j in range(size):
-                    covariance[r, i, j] += gain * known[j] * (value[i] * value[j] - covariance[r, i, j])
+                mine, row, others, judges = value[i], covariance[r, start : start + size - i], value[i:], known[i:]
+                for k in range(len(row)):
+                    row[k] += gain * judges[k] * (mine * others[k] - row[k])
+            start += size - i
+    return any_due

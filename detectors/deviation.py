@@ -5,7 +5,6 @@ GPU's baseline of what it is doing now: idle, waiting inside a job, or working. 
 job, is normal: what is not yet settled or learned is not judged (NaN), so a job's start is no anomaly.
 """
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -13,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.baseline import Baseline
+from detectors.compile import compiled
 from detectors.condition import AVERAGED_TICKS, Averages, Columns, Float32, Increases, Index, Ranges, blank, take
 from detectors.coupling import Couplings
 from detectors.state import StateError, floats, to_bytes, unpack
 from schemas.frame import NodeFrame
+from schemas.matrix import Matrix
 from schemas.metrics import SECTIONS, names
 
 RAW = names("gpu")
@@ -69,15 +70,19 @@ _SETTLE: Float32 = np.array(
 )
 _MEASURED_AT = np.array([RAW_AT[name] for name in MEASURED])
 _COUNTED_AT = np.array([RAW_AT[name] for name in COUNTED])
+_POWER, _AVERAGE = RAW_AT["power_w"], RAW_AT["power_average_w"]
+_RAW_UTILIZATION, _RAW_SM_ACTIVE = RAW_AT["gpu_utilization_pct"], RAW_AT["sm_active_ratio"]
 _UTILIZATION, _SM_ACTIVE = COMPARED_AT["gpu_utilization_pct"], COMPARED_AT["sm_active_ratio"]
+
+_NO_READINGS = Matrix((), (), b"")
 
 
 class Deviation(NamedTuple):
     """One tick of a node's GPUs; rows are `uuids` (the frame's order, then the known ones that are missing in it).
 
     `raw` (rows, RAW) and the increases of counters `grown` (rows, COUNTED) are this tick's; `readings`, `z`, `centre`
-    (rows, COMPARED) the averages and how they compare; `residual` (rows, SCORED_NAMES) what of z the other metrics do
-    not explain. `here` says who gave any reading, `known` who ever did;
+    (rows, COMPARED) the averages and how they compare; `scored` (rows, SCORED_NAMES) is what of z counts for the score,
+    `residual` what of it the other metrics do not explain. `here` says who gave any reading, `known` who ever did;
     `absent` (rows, RAW) marks expected metrics that are not there, `missing_share` is their part of all expected.
     `jobs` are job keys, "" for none.
     """
@@ -91,6 +96,7 @@ class Deviation(NamedTuple):
     grown: Float32
     readings: Float32
     z: Float32
+    scored: Float32
     residual: Float32
     centre: Float32
     absent: NDArray[np.bool_]
@@ -137,6 +143,9 @@ class Deviations:
         self.couplings = Couplings(SCORED_NAMES)
         self._run_id = -1
         self._ts_ms = 0
+        self._has_job = np.zeros(0, dtype=np.bool_)
+        self._placed: tuple[str, ...] = ()
+        self._place: Index = np.zeros(0, dtype=np.intp)
         self._pending: tuple[Float32, Float32, NDArray[np.bool_], NDArray[np.bool_]] | None = None
 
     @property
@@ -150,18 +159,8 @@ class Deviations:
 
     def update(self, frame: NodeFrame) -> Deviation:
         """Take one frame, newer than all before it."""
-        matrix = frame.sections.get("gpu")
-        jobs = {gpu.uuid: gpu.job for gpu in frame.gpus}
-        listed = tuple(jobs) + tuple(row for row in (matrix.rows if matrix else ()) if row not in jobs)
-        self._enrol(listed, frame.ts_ms)
-        at = {uuid: i for i, uuid in enumerate(self._uuids)}
-        raw = blank(len(self._uuids), len(RAW))
-        if matrix is not None and matrix.rows:
-            raw[[at[uuid] for uuid in matrix.rows]] = self._columns.select(matrix)
-        raw, out_of_range = self._ranges.apply(raw)
-        here = ~np.isnan(raw)
-        anything: NDArray[np.bool_] = np.any(here, axis=1)
-
+        matrix = frame.sections.get("gpu") or _NO_READINGS
+        self._enrol(tuple(dict.fromkeys([*[gpu.uuid for gpu in frame.gpus], *matrix.rows])), frame.ts_ms)
         if frame.run_id != self._run_id or abs(frame.ts_ms - self._ts_ms) > GAP_MS:
             self._increases.restart()
             self._averages.restart()
@@ -169,32 +168,36 @@ class Deviations:
                 self._age[:] = 0
         self._run_id, self._ts_ms = frame.run_id, frame.ts_ms
 
-        power, average = RAW_AT["power_w"], RAW_AT["power_average_w"]
-        raw[:, average] = np.where(here[:, average], raw[:, average], raw[:, power])
-        grown = self._increases.apply(raw[:, _COUNTED_AT])
-        readings = self._averages.apply(np.concatenate([raw[:, _MEASURED_AT], grown], axis=1))
-        self._follow([jobs.get(uuid, job) for uuid, job in zip(self._uuids, self._jobs, strict=True)], readings)
-        settled = (self._age[:, None] >= _SETTLE) & ~self._leaving(raw)[:, None]
-        z, centre = self.baseline.compare(readings, self._state)
-        z[~settled] = np.nan
+        rows = len(self._uuids)
+        raw, readings, grown = (np.empty((rows, n), dtype=np.float32) for n in (len(RAW), len(COMPARED), len(COUNTED)))
+        here, absent = np.empty((rows, len(RAW)), dtype=np.bool_), np.empty((rows, len(RAW)), dtype=np.bool_)
+        anything, known = np.empty(rows, dtype=np.bool_), np.empty(rows, dtype=np.bool_)
+        missing_share = np.empty(rows, dtype=np.float32)
+        out_of_range = _read(
+            matrix.values(), self._places(matrix.rows), *self._columns.places(matrix.columns), self._ranges.low,
+            self._ranges.high, _MEASURED_AT, _COUNTED_AT, _POWER, _AVERAGE, self._presence, self._increases.last,
+            self._averages.ring, self._averages.step(), raw, readings, grown, here, absent, anything, known,
+            missing_share,
+        )  # fmt: skip
+        settled = self._follow(frame, raw, readings)
+        z, centre = self.baseline.compare(readings, self._state, settled)
         scored = z[:, SCORED_AT]
         self._pending = (readings, scored, settled, here)
-        expected = self._presence > EXPECTED_PRESENCE
-        absent: NDArray[np.bool_] = expected & ~here
         return Deviation(
             uuids=self._uuids,
             jobs=tuple(self._jobs),
             state=self._state,
             here=anything,
-            known=np.any(self._presence > 0, axis=1),
+            known=known,
             raw=raw,
             grown=grown,
             readings=readings,
             z=z,
+            scored=scored,
             residual=self.couplings.residual(scored),
             centre=centre,
             absent=absent,
-            missing_share=absent.sum(axis=1, dtype=np.float32) / np.maximum(expected.sum(axis=1, dtype=np.float32), 1),
+            missing_share=missing_share,
             out_of_range=out_of_range,
         )
 
@@ -205,14 +208,12 @@ class Deviations:
             return
         readings, scored, settled, here = self._pending
         self._pending = None
-        self.baseline.learn(readings, self._state, settled & usual[:, None])
+        everybody = bool(usual.all())
+        self.baseline.learn(readings, self._state, settled if everybody else settled & usual[:, None])
         self.couplings.learn(scored, usual)
-        self._ticks = np.minimum(self._ticks + 1, np.float32(PRESENCE_WARM_UP))
-        gain = np.where(self._ticks < PRESENCE_WARM_UP, 1 / self._ticks, 1 / PRESENCE_TICKS).astype(np.float32)[:, None]
-        moved: Float32 = (gain * (here - self._presence)).astype(np.float32)
-        if expecting is not None:
-            moved = np.where(expecting[:, None], np.maximum(moved, np.float32(0)), moved)
-        self._presence = self._presence + moved
+        _remember(
+            here, np.zeros(len(here), dtype=np.bool_) if expecting is None else expecting, self._presence, self._ticks
+        )
 
     def forget(self, rows: NDArray[np.bool_]) -> None:
         """Learn these rows' usual anew in their present state."""
@@ -259,8 +260,18 @@ class Deviations:
         self._increases.last = floats(old.last, rows, len(COUNTED))
         self._run_id, self._ts_ms = old.run_id, old.ts_ms
 
-    def _enrol(self, listed: Sequence[str], ts_ms: int) -> None:
+    def _places(self, rows: tuple[str, ...]) -> Index:
+        """The place of each of these GPUs in the roster."""
+        if rows != self._placed:
+            at = {uuid: i for i, uuid in enumerate(self._uuids)}
+            self._placed, self._place = rows, np.array([at[uuid] for uuid in rows], dtype=np.intp)
+        return self._place
+
+    def _enrol(self, listed: tuple[str, ...], ts_ms: int) -> None:
         """Bring rows into the order of `listed`, then the known ones that are missing."""
+        if listed == self._uuids:
+            self._seen_ms = [ts_ms] * len(listed)
+            return
         old = {uuid: i for i, uuid in enumerate(self._uuids)}
         away = [
             uuid
@@ -283,39 +294,157 @@ class Deviations:
             self._averages.take(index)
             self.baseline.take(index)
             self.couplings.take(index)
-            self._uuids = wanted
+            self._uuids, self._placed = wanted, ()
         for i in range(len(listed)):
             self._seen_ms[i] = ts_ms
 
-    def _leaving(self, raw: Float32) -> NDArray[np.bool_]:
-        """GPUs that did not work in this tick though on average they still do: nobody can judge that mixture."""
-        used = raw[:, RAW_AT["gpu_utilization_pct"]]
-        used = np.where(np.isnan(used), raw[:, RAW_AT["sm_active_ratio"]] * 100, used)
-        leaving: NDArray[np.bool_] = (self._state == WORKING) & (used < WORKING_UNTIL_PCT)
-        return leaving
-
-    def _follow(self, jobs: list[str], readings: Float32) -> None:
-        """What every GPU does now, and for how long; another job starts its baselines anew."""
-        used = readings[:, _UTILIZATION]
-        by_sm = readings[:, _SM_ACTIVE] * 100
-        used = np.where(np.isnan(used), by_sm, used)
-        was_working = self._state == WORKING
-        limit = np.where(was_working, WORKING_UNTIL_PCT, WORKING_FROM_PCT)
-        working = np.where(np.isnan(used), was_working, used >= limit)
-        has_job = np.array([bool(job) for job in jobs], dtype=bool)
-        state = np.where(working, WORKING, np.where(has_job, WAITING, IDLE)).astype(np.intp)
-        was_new = self._state == _NEW
-        same = (state == self._state) | was_new
-        self._age = np.where(same, self._age + 1, np.float32(0))
-        self._state = state
-        if jobs != self._jobs:
+    def _follow(self, frame: NodeFrame, raw: Float32, readings: Float32) -> NDArray[np.bool_]:
+        """What every GPU does now, and for how long; another job starts its baselines anew. Returns which cells of
+        (rows, COMPARED) are settled: what moves after a change of state is not judged yet."""
+        jobs = [gpu.job for gpu in frame.gpus]
+        if len(jobs) != len(self._uuids):
+            named = {gpu.uuid: gpu.job for gpu in frame.gpus}
+            jobs = [named.get(uuid, job) for uuid, job in zip(self._uuids, self._jobs, strict=True)]
+        changed = jobs != self._jobs
+        if changed or len(self._has_job) != len(jobs):
+            self._has_job = np.array([bool(job) for job in jobs], dtype=np.bool_)
+        before, self._state = self._state, np.empty_like(self._state)
+        settled = np.empty(readings.shape, dtype=np.bool_)
+        _settle(
+            _use(raw, _RAW_UTILIZATION, _RAW_SM_ACTIVE), _use(readings, _UTILIZATION, _SM_ACTIVE), self._has_job,
+            before, _SETTLE, self._state, self._age, settled,
+        )  # fmt: skip
+        if changed:
             self._jobs = jobs
-            before = self._worked_for
-            self._worked_for = [job or old for job, old in zip(jobs, before, strict=True)]
-            other = np.array([new != old for new, old in zip(self._worked_for, before, strict=True)], dtype=bool)
-            unnamed = np.array([not old for old in before], dtype=bool)
-            other &= ~(unnamed & (was_new | (was_working & (state == WORKING))))  # not new work: now it has a name
-            for busy in (WAITING, WORKING):
-                self.baseline.forget(busy, other)
-            self.couplings.forget(other)
-            self._age[other] = 0
+            settled[self._renamed(jobs, before)] = False
+        return settled
+
+    def _renamed(self, jobs: list[str], before: Index) -> NDArray[np.bool_]:
+        """Whose work is another than it was; `before` is what they did."""
+        worked_for = self._worked_for
+        self._worked_for = [job or old for job, old in zip(jobs, worked_for, strict=True)]
+        other = np.array([new != old for new, old in zip(self._worked_for, worked_for, strict=True)], dtype=bool)
+        unnamed = np.array([not old for old in worked_for], dtype=bool)
+        goes_on = (before == WORKING) & (self._state == WORKING)
+        other &= ~(unnamed & ((before == _NEW) | goes_on))  # not new work: now it has a name
+        for busy in (WAITING, WORKING):
+            self.baseline.forget(busy, other)
+        self.couplings.forget(other)
+        self._age[other] = 0
+        return other
+
+
+def _use(values: Float32, utilization: int, sm_active: int) -> Float32:
+    """Percent that each row is at work, by whatever tells it."""
+    used = values[:, utilization]
+    missing = np.isnan(used)
+    return np.where(missing, values[:, sm_active] * 100, used) if missing.any() else used
+
+
+@compiled
+def _read(
+    values: Float32,
+    place: Index,
+    source: Index,
+    target: Index,
+    low: Float32,
+    high: Float32,
+    measured: Index,
+    counted: Index,
+    power: int,
+    average: int,
+    presence: Float32,
+    last: Float32,
+    ring: Float32,
+    step: int,
+    raw: Float32,
+    readings: Float32,
+    grown: Float32,
+    here: NDArray[np.bool_],
+    absent: NDArray[np.bool_],
+    anything: NDArray[np.bool_],
+    known: NDArray[np.bool_],
+    missing_share: Float32,
+) -> int:
+    """Everything from `values` (one row for each of `place`, columns `source`, which are `target` of RAW) to what may
+    be compared, the arguments from `raw` on; returns how many values were out of range."""
+    out_of_range = 0
+    raw[:] = np.nan
+    for i in range(len(place)):
+        row, given = raw[place[i]], values[i]
+        for k in range(len(target)):
+            c, value = target[k], given[source[k]]
+            if value >= low[c] and value <= high[c]:
+                row[c] = value
+            elif not np.isnan(value):
+                out_of_range += 1
+    for r in range(raw.shape[0]):
+        row = raw[r]
+        expected = gone = 0
+        anything[r] = known[r] = False
+        for c in range(raw.shape[1]):
+            is_here = not np.isnan(row[c])
+            here[r, c] = is_here
+            anything[r] |= is_here
+            known[r] |= presence[r, c] > 0
+            is_expected = presence[r, c] > EXPECTED_PRESENCE
+            absent[r, c] = is_expected and not is_here
+            expected += is_expected
+            gone += absent[r, c]
+        missing_share[r] = np.float32(gone) / np.float32(max(expected, 1))
+        if not here[r, average]:
+            row[average] = row[power]
+        for k in range(len(counted)):
+            total = row[counted[k]]
+            more = total - last[r, k]
+            grown[r, k] = more if more >= 0 else np.nan
+            if not np.isnan(total):
+                last[r, k] = total
+            ring[step, r, len(measured) + k] = grown[r, k]
+        for k in range(len(measured)):
+            ring[step, r, k] = row[measured[k]]
+        for c in range(readings.shape[1]):
+            total, count = np.float32(0.0), np.float32(0.0)
+            for k in range(ring.shape[0]):
+                if not np.isnan(ring[k, r, c]):
+                    total += ring[k, r, c]
+                    count += np.float32(1.0)
+            readings[r, c] = total / count if count > 0 else np.nan
+    return out_of_range
+
+
+@compiled
+def _settle(
+    used_now: Float32,
+    used: Float32,
+    has_job: NDArray[np.bool_],
+    before: Index,
+    settle: Float32,
+    state: Index,
+    age: Float32,
+    settled: NDArray[np.bool_],
+) -> None:
+    """What each row does now (`state`), for how long (`age`), and which of its metrics may be judged. GPUs that did not
+    work in this tick though on average they still do are a mixture that nobody can judge."""
+    for r in range(len(before)):
+        was_working = before[r] == WORKING
+        working = was_working
+        if not np.isnan(used[r]):
+            working = used[r] >= (WORKING_UNTIL_PCT if was_working else WORKING_FROM_PCT)
+        state[r] = WORKING if working else WAITING if has_job[r] else IDLE
+        age[r] = age[r] + 1.0 if state[r] == before[r] or before[r] == _NEW else 0.0
+        leaving = state[r] == WORKING and used_now[r] < WORKING_UNTIL_PCT
+        for c in range(settled.shape[1]):
+            settled[r, c] = not leaving and age[r] >= settle[c]
+
+
+@compiled
+def _remember(here: NDArray[np.bool_], expecting: NDArray[np.bool_], presence: Float32, ticks: Float32) -> None:
+    """How regularly each metric is there; of rows in `expecting` what is absent now goes on being expected."""
+    for r in range(here.shape[0]):
+        ticks[r] = min(ticks[r] + np.float32(1.0), np.float32(PRESENCE_WARM_UP))
+        gain = np.float32(1.0) / (ticks[r] if ticks[r] < PRESENCE_WARM_UP else np.float32(PRESENCE_TICKS))
+        for c in range(here.shape[1]):
+            moved = gain * (np.float32(here[r, c]) - presence[r, c])
+            if moved > 0 or not expecting[r]:
+                presence[r, c] += moved

@@ -148,9 +148,13 @@ class Episodes:
         episode = self._episodes.get((rule.detector, rule.kind, subject))
         return episode is not None and episode.is_open
 
-    def idle(self, rule: Rule) -> bool:
-        """Whether no subject is in trouble under this rule: inactive observations would then change nothing."""
-        return not any((detector, kind) == (rule.detector, rule.kind) for detector, kind, _ in self._episodes)
+    def idle(self, *rules: Rule) -> bool:
+        """Whether no subject is in trouble under these rules, or any: inactive observations would then change
+        nothing."""
+        if not self._episodes:
+            return True
+        known = {(rule.detector, rule.kind) for rule in rules}
+        return bool(rules) and not any((detector, kind) in known for detector, kind, _ in self._episodes)
 
     def open(self, rule: Rule | None = None) -> list[Subject]:
         """The subjects with an open verdict (of `rule`), in the order they opened."""

@@ -1,8 +1,10 @@
 """The events of one node: which finding each opens, keeps open or closes, and what happened lately to each GPU."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from detectors.episode import Episode, Episodes
 from detectors.event_rules import (
@@ -121,9 +123,12 @@ class EventWatch:
         )
         return self._observe(trouble, True, event.ts_ms)
 
-    def tick(self, now_ms: int, answers: Mapping[str, bool]) -> list[Finding]:
-        """Heartbeats and ends. `answers` says of every GPU of the node whether it gave readings."""
-        said = []
+    def tick(self, now_ms: int, gpus: Sequence[str], here: NDArray[np.bool_]) -> list[Finding]:
+        """Heartbeats and ends. `here` says of every one of the node's `gpus` whether it gave readings."""
+        said: list[Finding] = []
+        if not self._troubles:
+            return said
+        answers = dict(zip(gpus, here.tolist(), strict=True))
         for key, trouble in list(self._troubles.items()):
             quiet_ms = now_ms - trouble.last_ms
             over = quiet_ms > (LONGEST_MS if trouble.event.kind in FAILED else QUIET_MS)

@@ -5,10 +5,13 @@ notifications are how RoCE works.
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from detectors.compile import compiled
+from detectors.condition import Float32
 from detectors.episode import Episodes, Persistence, Rule, Verdict
 from schemas.causes import CAUSES
 from schemas.finding import Evidence, Finding, Subject
@@ -46,12 +49,42 @@ def port_findings(frame: NodeFrame, episodes: Episodes) -> list[Finding]:
         return []
     values = matrix.values()
     said: list[Finding] = []
+    if episodes.idle(SLOWER, ERRORS) and _nothing_to_see(values, *_places(matrix.columns)):
+        return said
     for i, name in enumerate(matrix.rows):
         row = dict(zip(matrix.columns, values[i].tolist(), strict=True))
         subject = Subject(scope="link", node=frame.node, link=name)
         for seen in (*_speed(name, row), *_errors(name, row)):
             said += episodes.observe(seen.rule, subject, seen.active, frame.ts_ms, seen.verdict)
     return said
+
+
+@lru_cache(maxsize=64)
+def _places(columns: tuple[str, ...]) -> tuple[tuple[int, int, int, int], tuple[int, int, int]]:
+    """Where the columns that are judged are; -1 for nowhere."""
+    at = {name: i for i, name in enumerate(columns)}
+    speed, most, lanes, most_lanes = (
+        at.get(name, -1) for name in ("speed_bytes_per_s", "speed_most_bytes_per_s", "width_lanes", "width_most_lanes")
+    )
+    first, second, third = (at.get(name, -1) for name in ERROR_COLUMNS)
+    return (speed, most, lanes, most_lanes), (first, second, third)
+
+
+@compiled
+def _nothing_to_see(values: Float32, speeds: tuple[int, int, int, int], errors: tuple[int, int, int]) -> bool:
+    """Whether no rule holds for any port: the usual case, told without a look at each."""
+    speed, most, lanes, most_lanes = speeds
+    for r in range(values.shape[0]):
+        row = values[r]
+        if speed >= 0 and most >= 0 and not (np.isnan(row[speed]) or np.isnan(row[most])):
+            if row[speed] < SAME * row[most]:
+                return False
+            if lanes >= 0 and most_lanes >= 0 and row[lanes] < row[most_lanes]:
+                return False
+        for column in errors:
+            if column >= 0 and row[column] > 0:
+                return False
+    return True
 
 
 def _speed(name: str, row: dict[str, float]) -> Iterator[_Seen]:

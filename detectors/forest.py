@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors import magnitude
-from detectors.calibration import UNCALIBRATED, Calibration, Shares, calibrate
-from detectors.scoring import DEPTH, INNER, LEAVES, Float32, Float64, depths
+from detectors.calibration import UNCALIBRATED, Calibration, Rarity, calibrate
+from detectors.scoring import DEPTH, INNER, LEAVES, Float32, Float64, forest_scores
 
 MAGIC = b"LOCKSTEP-FOREST\n"
 
@@ -83,7 +83,7 @@ class Forest:
         self._floor = np.array(header.floor, dtype=np.float32)
         self._expected = float(_average_path(np.array([header.sample]))[0])
         self._column = {channel: magnitude.NAMES.index(channel) for channel in CHANNELS[1:]}
-        self._shares = {channel: Shares(fit) for channel, fit in header.calibration.items()}
+        self._rarity = Rarity([header.calibration[channel] for channel in CHANNELS], list(self._column.values()))
 
     @cached_property
     def name(self) -> str:
@@ -104,16 +104,11 @@ class Forest:
 
     def score(self, rows: Float32) -> Float64:
         """Scores of `rows`, as scikit-learn's -score_samples; NaN for a row with a NaN."""
-        rows = np.maximum(rows, self._floor)
-        scores: Float64 = np.exp2(-depths(rows, self._feature, self._threshold, self._leaf) / self._expected)
-        return scores
+        return forest_scores(rows, self._floor, self._feature, self._threshold, self._leaf, self._expected)
 
     def p_value(self, rows: Float32, scores: Float64) -> Float64:
         """How rare rows like these, with these `scores`, are among healthy ones; NaN where the score is."""
-        least = self._shares["score"].log(scores)
-        for channel, column in self._column.items():
-            least = np.minimum(least, self._shares[channel].log(rows[:, column]))
-        p: Float64 = np.clip(np.exp(least) * len(CHANNELS), SMALLEST_P, 1.0)
+        p: Float64 = np.clip(np.exp(self._rarity.log(scores, rows)) * len(CHANNELS), SMALLEST_P, 1.0)
         return p
 
     def to_bytes(self) -> bytes:

@@ -6,8 +6,6 @@ Load, pressure and steal are no faults by themselves: they are weighed as causes
 
 from typing import NamedTuple
 
-import numpy as np
-
 from detectors.episode import Episodes, Persistence, Rule, Verdict
 from schemas.causes import CAUSES, Cause
 from schemas.finding import Evidence, Finding, Subject
@@ -41,16 +39,15 @@ HOST_RULES: tuple[HostRule, ...] = (
 def host_findings(frame: NodeFrame, episodes: Episodes) -> list[Finding]:
     """Judge one frame; what was not read in it is not judged."""
     matrix = frame.sections.get("host")
-    if matrix is None:
-        return []
-    values = matrix.values()
-    subject = Subject(scope="node", node=frame.node)
     said: list[Finding] = []
+    if matrix is None or not matrix.rows:
+        return said
     for host_rule in HOST_RULES:
         if host_rule.column not in matrix.columns:
             continue
-        count = float(values[0, matrix.columns.index(host_rule.column)])
-        if not np.isnan(count):
+        count = float(matrix.values()[0, matrix.columns.index(host_rule.column)])
+        if count > 0 or (count == 0 and not episodes.idle(host_rule.rule)):
+            subject = Subject(scope="node", node=frame.node)
             verdict = _verdict(host_rule, count)
             said += episodes.observe(host_rule.rule, subject, count > 0, frame.ts_ms, lambda v=verdict: v)  # type: ignore[misc]
     return said

@@ -9,7 +9,7 @@ kind of GPU.
 import numpy as np
 
 from detectors.compile import compiled
-from detectors.condition import Float32
+from detectors.condition import Float32, Index
 
 NAMES = (
     "log_largest_1",
@@ -42,14 +42,22 @@ def magnitudes(z: Float32, residual: Float32, missing_share: Float32) -> Float32
 
     A NaN in `z` is "not judged" and counts for nothing; a row without any judged metric has zeros. Never NaN.
     """
-    out = np.zeros((len(z), len(NAMES)), dtype=np.float32)
-    _fill(np.ascontiguousarray(z, dtype=np.float32), np.ascontiguousarray(residual, dtype=np.float32), out)
-    out[:, MISSING] = np.where(np.isnan(missing_share), 0, missing_share)
-    return out
+    return measured(z, residual, missing_share)[0]
+
+
+def measured(z: Float32, residual: Float32, missing_share: Float32) -> tuple[Float32, Index]:
+    """`magnitudes`, and how many metrics of each row were judged."""
+    out = np.empty((len(z), len(NAMES)), dtype=np.float32)
+    judged = np.empty(len(z), dtype=np.intp)
+    _fill(
+        np.ascontiguousarray(z, dtype=np.float32), np.ascontiguousarray(residual, dtype=np.float32), missing_share,
+        out, judged,
+    )  # fmt: skip
+    return out, judged
 
 
 @compiled
-def _fill(z: Float32, residual: Float32, out: Float32) -> None:
+def _fill(z: Float32, residual: Float32, missing_share: Float32, out: Float32, counts: Index) -> None:
     for r in range(z.shape[0]):
         first = second = third = squares = left = 0.0
         judged = large = 0
@@ -72,6 +80,8 @@ def _fill(z: Float32, residual: Float32, out: Float32) -> None:
         out[r, 3] = np.log1p(np.sqrt(squares / max(judged, 1)))
         out[r, 4] = np.log1p(np.sqrt(left / max(judged, 1)))
         out[r, 5] = large
+        out[r, MISSING] = 0.0 if np.isnan(missing_share[r]) else missing_share[r]
+        counts[r] = judged
 
 
 def shares(z: Float32, residual: Float32) -> Float32:
@@ -82,7 +92,29 @@ def shares(z: Float32, residual: Float32) -> Float32:
     return out
 
 
-def strongest(share: Float32, names: tuple[str, ...], limit: int = 3) -> list[tuple[str, ...]]:
-    """For each row of `shares` the names of the largest, most first."""
-    order = np.argsort(-share, axis=1, kind="stable")[:, :limit].tolist()
-    return [tuple(names[i] for i in best if part[i] > 0) for best, part in zip(order, share.tolist(), strict=True)]
+def strongest(z: Float32, residual: Float32, names: tuple[str, ...], limit: int = 3) -> list[tuple[str, ...]]:
+    """For each row the names of the metrics with the largest `shares`, most first."""
+    found = np.empty((len(z), limit), dtype=np.intp)
+    _largest(z, residual, found)
+    return [tuple([names[i] for i in row if i >= 0]) for row in found.tolist()]
+
+
+@compiled
+def _largest(z: Float32, residual: Float32, found: Index) -> None:
+    """Places of the largest in each row, most first; -1 for none."""
+    limit = found.shape[1]
+    sizes = np.empty(limit, dtype=np.float32)
+    for r in range(z.shape[0]):
+        sizes[:] = 0.0
+        found[r] = -1
+        for c in range(z.shape[1]):
+            deviation = np.float32(0.0) if np.isnan(z[r, c]) else min(abs(z[r, c]), np.float32(RMS_CLIP))
+            left = np.float32(0.0) if np.isnan(residual[r, c]) else residual[r, c]
+            size = deviation * deviation + left * left
+            at = limit
+            while at > 0 and size > sizes[at - 1]:
+                at -= 1
+            for k in range(limit - 1, at, -1):
+                sizes[k], found[r, k] = sizes[k - 1], found[r, k - 1]
+            if at < limit:
+                sizes[at], found[r, at] = size, c

@@ -9,37 +9,25 @@ from typing import Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from detectors.alarm import ALARM, FINDINGS, FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS, alarm_verdict, alarms
 from detectors.budget import alarm_p
-from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED_AT, SCORED_NAMES, Deviation, Deviations
+from detectors.deviation import Deviation, Deviations
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
 from detectors.fabric_rules import port_findings
 from detectors.forest import Forest
 from detectors.host_rules import host_findings
-from detectors.magnitude import JUDGED_METRICS, magnitudes, shares, strongest
+from detectors.magnitude import JUDGED_METRICS, measured
+from detectors.node_records import Scores, baselines_of, features_of
 from detectors.nvlink import LinkWatch
 from detectors.reading_rules import READING_RULES, nothing_to_see, observations, reading_verdict
 from detectors.state import unpack
 from schemas.event import Event
-from schemas.features import Baselines, Features, GpuFeatures
+from schemas.features import Baselines, Features
 from schemas.finding import Evidence, Finding, Subject
 from schemas.frame import Gpu, NodeFrame
 from schemas.identity import digest
-from schemas.matrix import Matrix
-
-PUBLISHED = (
-    "power_w", "power_average_w", "temperature_c", "memory_temperature_c", "sm_clock_mhz", "memory_clock_mhz",
-    "power_cap_share", "software_thermal_share", "hardware_thermal_share", "power_brake_share",
-    "gpu_utilization_pct", "memory_used_mib", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio",
-    "pcie_rx_bytes_per_s", "nvlink_rx_bytes_per_s", "ecc_dbe_count", "pcie_replay_count", "nvlink_error_count",
-)  # fmt: skip
-"""The conditions that a cause is read from; of counters the increase per tick. Others stay in baselines and frames."""
-
-AS_READ = ("clocks_event_reasons", "recovery_action", "remap_pending")
-"""Codes and bits go out as they were read."""
 
 BASELINES_MS = 60_000
 
@@ -49,8 +37,8 @@ VANISHED = Rule("vanished", "hardware", Persistence(k=3, n=3, clear=10))
 INSTANCE = "MIG-"
 """How the UUID of a MIG instance begins; a dcgm-exporter names it by its GPU: "UUID/gi7"."""
 
-_PUBLISHED_AT = np.array([COMPARED_AT[name] for name in PUBLISHED])
-_AS_READ_AT = np.array([RAW_AT[name] for name in AS_READ])
+
+_READING_RULES = tuple(rule.rule for rule in READING_RULES.values())
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +86,7 @@ class NodeDetector:
         self._stagger_ms = int(digest(node)[:8], 16) % BASELINES_MS
         self._high: dict[str, int] = {}  # ticks of low p-values, less those of others since
         self._frozen: dict[str, int] = {}  # ticks of standing still without a finding
+        self._gpus: tuple[Gpu, ...] = ()
         self._pci: dict[str, str] = {}
 
     def update(self, frame: NodeFrame) -> NodeVerdict:
@@ -105,26 +94,22 @@ class NodeDetector:
         if (frame.run_id, frame.seq) <= self._last:
             return NodeVerdict()
         self._last, self._ts_ms = (frame.run_id, frame.seq), frame.ts_ms
-        self._pci = {gpu.pci: gpu.parent or gpu.uuid for gpu in frame.gpus if gpu.pci} or self._pci
+        if any(gpu.pci for gpu in frame.gpus):
+            self._gpus = frame.gpus
         tick = self._deviations.update(frame)
-        z = tick.z[:, SCORED_AT]
-        rows = magnitudes(z, tick.residual, tick.missing_share)
-        score = self.model.score(rows)
-        p = self.model.p_value(rows, score)
-        p[(~np.isnan(z)).sum(axis=1) < JUDGED_METRICS] = np.nan
-        score[np.isnan(z).all(axis=1)] = np.nan
+        scores = self._score(tick)
         findings = [
-            *self._events.tick(frame.ts_ms, dict(zip(tick.uuids, tick.here.tolist(), strict=True))),
+            *self._events.tick(frame.ts_ms, tick.uuids, tick.here),
             *self._readings(frame.ts_ms, tick),
             *self._links.update(frame, self._episodes),
             *port_findings(frame, self._episodes),
             *host_findings(frame, self._episodes),
             *self._vanished(frame, tick),
-            *self._alarms(frame.ts_ms, tick, p, score),
+            *self._alarms(frame.ts_ms, tick, scores),
         ]
-        self._learn(tick, p)
+        self._learn(tick, scores.p.tolist())
         return NodeVerdict(
-            features=self._features(frame, tick, score, p),
+            features=tuple(features_of(frame, tick, scores, self.model.name, self._events)),
             findings=tuple(findings),
             baselines=self._baselines(frame, tick),
         )
@@ -135,7 +120,7 @@ class NodeDetector:
             # What was cut anew is another instance, whatever its name.
             parted = set(event.detail.get("before", "").split(","))
             self._deviations.forget(np.array([uuid in parted for uuid in self._deviations.uuids], dtype=bool))
-        return tuple(self._events.note(event, event.gpu or self._pci.get(event.pci, ""), self._ts_ms))
+        return tuple(self._events.note(event, event.gpu or self._addresses().get(event.pci, ""), self._ts_ms))
 
     def learning(self) -> bytes:
         """What a kill may lose a minute of. Save it with each `baselines`."""
@@ -148,7 +133,7 @@ class NodeDetector:
                 high=self._high,
                 frozen=self._frozen,
                 pending=self._episodes.pending(),
-                pci=self._pci,
+                pci=self._addresses(),
                 links=self._links.save(),
             )
         )
@@ -177,9 +162,26 @@ class NodeDetector:
         decided = unpack(decisions, _Decisions)
         return (*self._episodes.restore(decided.episodes, pending), *self._events.restore(decided.events))
 
+    def _addresses(self) -> dict[str, str]:
+        """PCI addresses of the newest frame that has any, and whose GPU is there."""
+        if self._gpus:
+            self._pci, self._gpus = {gpu.pci: gpu.parent or gpu.uuid for gpu in self._gpus if gpu.pci}, ()
+        return self._pci
+
+    def _score(self, tick: Deviation) -> Scores:
+        rows, judged = measured(tick.scored, tick.residual, tick.missing_share)
+        score = self.model.score(rows)
+        p = self.model.p_value(rows, score)
+        for row, count in enumerate(judged.tolist()):
+            if count < JUDGED_METRICS:
+                p[row] = np.nan
+            if not count:
+                score[row] = np.nan
+        return Scores(score, p)
+
     def _readings(self, ts_ms: int, tick: Deviation) -> list[Finding]:
         said: list[Finding] = []
-        if nothing_to_see(tick) and all(self._episodes.idle(rule.rule) for rule in READING_RULES.values()):
+        if nothing_to_see(tick) and self._episodes.idle(*_READING_RULES):
             return said
         for rule in READING_RULES.values():
             holds = rule.holds(tick)
@@ -197,9 +199,9 @@ class NodeDetector:
 
     def _vanished(self, frame: NodeFrame, tick: Deviation) -> list[Finding]:
         """GPUs that gave readings and do not any more; all of them at once is one finding about the node."""
-        if self._episodes.idle(VANISHED) and not (tick.known & ~tick.here).any():
-            return []
         known, here = tick.known.tolist(), tick.here.tolist()
+        if here == known and self._episodes.idle(VANISHED):
+            return []
         all_gone = len(here) > 1 and any(known) and not any(here)
         lost = bool(frame.missing.get("lost") or frame.missing.get("reset_required"))
         if frame.missing.get("not_new"):
@@ -222,11 +224,15 @@ class NodeDetector:
             )
         return said
 
-    def _alarms(self, ts_ms: int, tick: Deviation, p: NDArray[np.float64], score: NDArray[np.float64]) -> list[Finding]:
+    def _alarms(self, ts_ms: int, tick: Deviation, scores: Scores) -> list[Finding]:
         """Where a rule speaks of a GPU already, the forest has nothing to add."""
         said: list[Finding] = []
+        score, p = scores
+        rare = any(value < self._alarm_p for value in p.tolist())
+        if not rare and self._episodes.idle(ALARM):
+            return said
         active = alarms(tick, p, self._alarm_p).tolist()
-        if self._episodes.idle(ALARM) and not any(active):
+        if not any(active) and self._episodes.idle(ALARM):
             return said
         explained = {subject.gpu for subject in self._episodes.open()} - {s.gpu for s in self._episodes.open(ALARM)}
         for row, uuid in enumerate(tick.uuids):
@@ -239,12 +245,16 @@ class NodeDetector:
             )
         return said
 
-    def _learn(self, tick: Deviation, p: NDArray[np.float64]) -> None:
+    def _learn(self, tick: Deviation, p: list[float]) -> None:
         """Baselines stand still while a GPU is unusual; one that stays so without a finding is learned anew."""
+        low = [value < FREEZE_P for value in p]
+        if not (any(low) or self._high or self._frozen) and self._episodes.idle():
+            self._deviations.learn(np.ones(len(low), dtype=np.bool_))
+            return
         troubled = {subject.gpu for subject in self._episodes.open()}
         high = {
             uuid: min(FREEZE_MOST, max(0, self._high.get(uuid, 0) + (1 if low else -1)))
-            for uuid, low in zip(tick.uuids, (p < FREEZE_P).tolist(), strict=True)
+            for uuid, low in zip(tick.uuids, low, strict=True)
             if low or uuid in self._high
         }
         self._high = {uuid: ticks for uuid, ticks in high.items() if ticks}
@@ -264,82 +274,16 @@ class NodeDetector:
         if stuck.any():
             self._deviations.forget(stuck)
 
-    def _features(
-        self, frame: NodeFrame, tick: Deviation, score: NDArray[np.float64], p: NDArray[np.float64]
-    ) -> tuple[Features, ...]:
-        listed = {gpu.uuid: gpu for gpu in frame.gpus}
-        matrix = frame.sections.get("gpu")
-        for uuid in matrix.rows if matrix is not None else ():
-            listed.setdefault(uuid, Gpu(uuid=uuid))
-        z, centres, readings = (table[:, _PUBLISHED_AT].tolist() for table in (tick.z, tick.centre, tick.readings))
-        as_read = tick.raw[:, _AS_READ_AT].tolist()
-        strong = strongest(shares(tick.z[:, SCORED_AT], tick.residual), SCORED_NAMES)
-        by_job: dict[str, list[GpuFeatures]] = {}
-        for row, gpu in enumerate(listed.values()):
-            by_job.setdefault(gpu.job, []).append(
-                GpuFeatures(
-                    uuid=gpu.uuid,
-                    pci=gpu.pci,
-                    rank=gpu.rank,
-                    score=float(score[row]),
-                    p_value=None if np.isnan(p[row]) else float(p[row]),
-                    strongest=strong[row],
-                    z=_named(PUBLISHED, z[row]),
-                    readings=_named(PUBLISHED, readings[row]) | _named(AS_READ, as_read[row]),
-                    centres=_named(PUBLISHED, centres[row]),
-                    recent=self._events.recent(gpu.uuid, frame.ts_ms),
-                )
-            )
-        host = _host(frame)
-        return tuple(
-            Features.of(
-                cluster=self._cluster,
-                ts_ms=frame.ts_ms,
-                node=self._node,
-                run_id=frame.run_id,
-                seq=frame.seq,
-                job=job,
-                model=self.model.name,
-                rack=frame.rack,
-                gpus=tuple(gpus),
-                host=host,
-            )
-            for job, gpus in by_job.items()
-        )
-
     def _baselines(self, frame: NodeFrame, tick: Deviation) -> Baselines | None:
         """Once a minute of event time, each node at its own second."""
         minute = (frame.ts_ms + self._stagger_ms) // BASELINES_MS
         before, self._minute = self._minute, minute
         if before in (-1, minute) or not tick.uuids:
             return None
-        spread = self._deviations.baseline.spread(tick.state)
-        return Baselines(
-            cluster=self._cluster,
-            ts_ms=frame.ts_ms,
-            node=self._node,
-            run_id=frame.run_id,
-            seq=frame.seq,
-            centre=Matrix.of(tick.uuids, COMPARED, tick.centre),
-            spread=Matrix.of(tick.uuids, COMPARED, np.where(np.isnan(tick.centre), np.nan, spread)),
-        )
+        return baselines_of(frame, tick, self._deviations.baseline)
 
     def _gpu(self, uuid: str) -> Subject:
         return Subject(scope="gpu", node=self._node, gpu=uuid)
-
-
-def _named(names: tuple[str, ...], values: list[float]) -> dict[str, float]:
-    return {name: value for name, value in zip(names, values, strict=True) if value == value}
-
-
-def _host(frame: NodeFrame) -> dict[str, float]:
-    """The finite readings of host and tray."""
-    out: dict[str, float] = {}
-    for section in ("host", "tray"):
-        matrix = frame.sections.get(section)
-        if matrix is not None and matrix.rows:
-            out |= _named(matrix.columns, matrix.values()[0].tolist())
-    return out
 
 
 def _vanished_verdict(who: str, cause: Literal["gpu_lost", "sensor_fault"], confidence: float) -> Verdict:

@@ -188,6 +188,8 @@ class LinkWatch:
 
     def _heartbeats(self, ts_ms: int, episodes: Episodes) -> list[Finding]:
         said: list[Finding] = []
+        if episodes.idle():
+            return said
         for rule in LINK_RULES:
             for subject in episodes.open(rule.rule) if not episodes.idle(rule.rule) else ():
                 said += episodes.observe(rule.rule, subject, None, ts_ms)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.compile import compiled
+from detectors.condition import Float32, Index
 from detectors.deviation import COMPARED_AT, COUNTED, RAW_AT, Deviation
 from detectors.episode import Persistence, Rule, Verdict
 from detectors.event_rules import ACTION
@@ -214,18 +216,45 @@ _WATCHED = {
 }
 _WATCHED_AT = np.array([RAW_AT[name] for name in _WATCHED])
 _WATCHED_LIMITS = np.array(list(_WATCHED.values()), dtype=np.float32)
+_BITS_AT = (RAW_AT["clocks_event_reasons"], RAW_AT["pcie_width_lanes"], RAW_AT["pcie_width_most_lanes"])
+_USE_AT = (RAW_AT["gpu_utilization_pct"], RAW_AT["sm_active_ratio"], RAW_AT["power_w"], RAW_AT["power_limit_w"])
 
 
 def nothing_to_see(tick: Deviation) -> bool:
     """Whether no rule can hold for any row: the usual case, told without asking each rule."""
-    return not (
-        (tick.raw[:, _WATCHED_AT] > _WATCHED_LIMITS).any()
-        or _bits(tick, THERMAL_BITS | POWER_BRAKE_BIT).any()
-        or (tick.grown > 0).any()
-        or tick.absent.any()
-        or _pcie_narrow(tick).any()
-        or _counters_blind(tick).any()
-    )
+    return not _something(tick.raw, tick.grown, tick.absent, _WATCHED_AT, _WATCHED_LIMITS, _BITS_AT, _USE_AT)
+
+
+@compiled
+def _something(
+    raw: Float32,
+    grown: Float32,
+    absent: Mask,
+    watched: Index,
+    limits: Float32,
+    bits: tuple[int, int, int],
+    use: tuple[int, int, int, int],
+) -> bool:
+    reasons, width, most = bits
+    utilization, sm_active, power, power_limit = use
+    for r in range(raw.shape[0]):
+        row = raw[r]
+        for k in range(len(watched)):
+            if row[watched[k]] > limits[k]:
+                return True
+        for k in range(grown.shape[1]):
+            if grown[r, k] > 0:
+                return True
+        for k in range(absent.shape[1]):
+            if absent[r, k]:
+                return True
+        if row[reasons] >= 0 and int(row[reasons]) & (THERMAL_BITS | POWER_BRAKE_BIT):
+            return True
+        if row[width] < row[most]:
+            return True
+        if row[utilization] >= BUSY_PCT and row[sm_active] == 0 and row[power] > DRAWING_SHARE * row[power_limit]:
+            return True
+    return False
 
 
 def observations(tick: Deviation, rule: ReadingRule, holds: Mask) -> list[bool | None]:

@@ -23,19 +23,29 @@ _BLOCK = 32
 """Rows walked together, so that a tree is in the cache once for all of them."""
 
 
-def depths(rows: Float32, feature: NDArray[np.uint8], threshold: Float32, leaf: Float32) -> Float64:
-    """Mean path length of each row over the trees: `rows` (n, features), `feature` and `threshold` (trees, INNER),
-    `leaf` (trees, LEAVES) holding depth plus the expected rest."""
+def forest_scores(
+    rows: Float32, floor: Float32, feature: NDArray[np.uint8], threshold: Float32, leaf: Float32, expected: float
+) -> Float64:
+    """2 to the power of - mean path length of each row over the trees / `expected`: `rows` (n, features), of which
+    those below `floor` (features,) are taken for it, `feature` and `threshold` (trees, INNER), `leaf` (trees, LEAVES)
+    holding depth plus the expected rest."""
     out = np.empty(len(rows), dtype=np.float64)
-    _walk(np.ascontiguousarray(rows, dtype=np.float32), feature, threshold, leaf, out)
+    _walk(np.ascontiguousarray(rows, dtype=np.float32), floor, feature, threshold, leaf, expected, out)
     return out
 
 
 @compiled
 def _walk(
-    rows: Float32, feature: NDArray[np.uint8], threshold: Float32, leaf: Float32, out: Float64
+    given: Float32,
+    floor: Float32,
+    feature: NDArray[np.uint8],
+    threshold: Float32,
+    leaf: Float32,
+    expected: float,
+    out: Float64,
 ) -> None:  # pragma: no cover - compiled
     trees = feature.shape[0]
+    rows = np.maximum(given, floor)  # NaN stays NaN
     for start in range(0, rows.shape[0], _BLOCK):
         stop = min(start + _BLOCK, rows.shape[0])
         for r in range(start, stop):
@@ -47,7 +57,7 @@ def _walk(
                     i = 2 * i + 1 + (rows[r, feature[t, i]] > threshold[t, i])
                 out[r] += leaf[t, i - INNER]
         for r in range(start, stop):
-            out[r] /= trees
+            out[r] = np.exp2(-(out[r] / trees) / expected)
             for k in range(rows.shape[1]):
                 if np.isnan(rows[r, k]):
                     out[r] = np.nan

@@ -40,8 +40,23 @@ def test_not_judged_metrics_count_for_nothing() -> None:
 
 
 def test_the_strongest_are_named_most_first() -> None:
-    share = np.array([[0.1, 0.6, 0, 0.3], [0, 0, 0, 0]], dtype=np.float32)
-    assert strongest(share, ("a", "b", "c", "d")) == [("b", "d", "a"), ()]
+    z = np.array([[1, 6, 0, -3], [0, 0, np.nan, 0]], dtype=np.float32)
+    assert strongest(z, np.zeros_like(z), ("a", "b", "c", "d")) == [("b", "d", "a"), ()]
+
+
+@settings(deadline=None)
+@given(
+    arrays.arrays(np.float32, (3, 5), elements=st.floats(-30, 30, width=32) | st.sampled_from([np.nan, 0, 1, 25])),
+    arrays.arrays(np.float32, (3, 5), elements=st.floats(-100, 100, width=32) | st.sampled_from([0, 1])),
+)
+def test_the_strongest_are_those_of_the_largest_share_and_the_first_of_equals(
+    z: np.ndarray, residual: np.ndarray
+) -> None:
+    residual[np.isnan(z)] = np.nan
+    size = np.square(np.minimum(np.abs(np.nan_to_num(z)), 20)) + np.square(np.nan_to_num(residual))
+    order = np.argsort(-size, axis=1, kind="stable")[:, :3]
+    expected = [tuple("abcde"[i] for i in best if size[row, i] > 0) for row, best in enumerate(order)]
+    assert strongest(z, residual, tuple("abcde")) == expected
 
 
 @settings(deadline=None)

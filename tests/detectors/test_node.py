@@ -14,7 +14,8 @@ from detectors.alarm import ALARM
 from detectors.event_rules import QUIET_MS, XID_CAUSES
 from detectors.fleet_model import simulated_forest
 from detectors.forest import Forest
-from detectors.node import PUBLISHED, NodeDetector, NodeVerdict
+from detectors.node import NodeDetector, NodeVerdict
+from detectors.node_records import PUBLISHED
 from detectors.state import StateError
 from schemas import Event, Finding, NodeFrame
 from schemas.causes import CAUSES
