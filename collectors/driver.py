@@ -25,7 +25,7 @@ DCGM_TIMEOUT_S = 0.5
 def collectors(argument: str, known: tuple[Gpu, ...]) -> Mapping[str, Collector]:
     """GPU and jobs collectors on the installed driver, or on a dcgm-exporter where `argument` names one.
 
-    `argument` is JSON with `proc`, `cluster`, `job_mapping` and `dcgm_url`.
+    `argument` is JSON with `proc`, `cluster`, `job_mapping`, `cooling_loop` and `dcgm_url`.
     """
     url = msgspec.json.decode(argument, type=dict[str, str]).get("dcgm_url")
     if not url:
@@ -51,5 +51,6 @@ def _both(gpus: "GpuCollector | DcgmCollector", argument: str) -> Mapping[str, C
     cluster, mapping = told["cluster"], told.get("job_mapping")
     processes = Processes(Path(told["proc"]), cluster)
     nics = Path(told["sys"]) / "class/infiniband" if "sys" in told else None
-    jobs = JobsCollector(gpus, processes, cluster, Path(mapping) if mapping else None, nics)
+    unit = told.get("cooling_loop", "")
+    jobs = JobsCollector(gpus, processes, cluster, Path(mapping) if mapping else None, nics, unit)
     return {"gpu": gpus, "jobs": jobs}

@@ -50,8 +50,10 @@ class JobsCollector:
         cluster: str = "",
         mapping: Path | None = None,
         nics: Path | None = None,
+        unit: str = "",
     ) -> None:
-        """`mapping` is the prolog's folder, `nics` the kernel's of InfiniBand and RoCE devices."""
+        """`mapping` is the prolog's folder, `nics` the kernel's of InfiniBand and RoCE devices, `unit` cools the node."""
+        self._unit = unit
         self._gpus, self._processes, self._cluster, self._mapping, self._nics = gpus, processes, cluster, mapping, nics
         self._members: dict[tuple[int, str], JobMembership] = {}
         self._sent: Inventory | None = None
@@ -86,7 +88,13 @@ class JobsCollector:
         nics = tuple(sorted(path.name for path in self._nics.glob("*"))) if self._nics is not None else ()
         driver = self._gpus.driver
         inventory = Inventory(
-            **UNSTAMPED, ts_ms=0, driver=driver, gpus=descriptions, nics=nics, memberships=memberships
+            **UNSTAMPED,
+            ts_ms=0,
+            cooling_loop=self._unit,
+            driver=driver,
+            gpus=descriptions,
+            nics=nics,
+            memberships=memberships,
         )
         if inventory != self._sent:
             self._sent = inventory

@@ -37,6 +37,7 @@ class Node:
         self.movement = Movement()
         self.gpu_of: Callable[[Work], str] = lambda _: ""
         told = {"proc": str(machine.proc), "cluster": identity.cluster, "job_mapping": settings.job_mapping_dir}
+        told |= {"cooling_loop": settings.cooling_loop}
         told |= {"dcgm_url": settings.dcgm_url, "sys": str(machine.sys)}
         argument = msgspec.json.encode(told).decode()
         known = KnownGpus(self.state / "gpus", clock, counters)

@@ -90,11 +90,13 @@ class IncidentBook:
     def apply(self, record: Finding | Event | Inventory) -> list[Incident]:
         """Take one record in; return the revisions it leads to (mostly none). A repeat leads to none.
 
-        Inventory is optional: it tells which rack a node is in, and for whom a GPU works.
+        Inventory is optional: it tells which rack a node is in, which unit cools it, and for whom a GPU works.
         """
         if isinstance(record, Inventory):
             if record.rack:
                 self._book.places.racks[record.node] = record.rack
+            if record.cooling_loop:
+                self._book.places.units[record.rack or record.node] = record.cooling_loop
             self._book.places.jobs |= {m.gpu: m.job for m in record.memberships if m.gpu}
             self._book.places.on[record.node] = tuple(sorted({m.job for m in record.memberships}))
             return []

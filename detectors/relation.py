@@ -20,11 +20,13 @@ ONE_FABRIC_MS = 10_000
 
 
 class Places(msgspec.Struct):
-    """What inventory says: the rack of a node, the job of a GPU, the jobs on a node."""
+    """What inventory says: the rack of a node, the job of a GPU, the jobs on a node; and the coolant unit of a rack (of
+    a node, where it names no rack). A unit's own readings are of a "rack" with its name."""
 
     racks: dict[str, str] = {}
     jobs: dict[str, str] = {}
     on: dict[str, tuple[str, ...]] = {}
+    units: dict[str, str] = {}
 
 
 def related(a: Finding, b: Finding, places: Places) -> bool:
@@ -79,7 +81,9 @@ def _explains(a: Finding, b: Finding, places: Places) -> bool:
         # A port that is ill, and transfers of a job on its node that are slow or stand still.
         return b.subject.job in places.on.get(a.subject.node, ())
     if a.kind == "cooling" and a.subject.rack and b.cause in HEAT:
-        return a.subject.rack in (b.subject.rack, rack(b.subject.node, places.racks))
+        here = b.subject.rack or rack(b.subject.node, places.racks)
+        unit = places.units.get(here) or places.units.get(b.subject.node, "")
+        return a.subject.rack in (here, unit)
     return False
 
 

@@ -147,6 +147,25 @@ def test_a_racks_cooling_absorbs_its_gpus_heat() -> None:
     assert incidents["gpu"].findings == ("f-1",)
 
 
+def test_a_unit_that_serves_several_racks_absorbs_the_heat_in_all_of_them() -> None:
+    b = IncidentBook("c")
+    for node, rack in (("a1", "r1"), ("b1", "r2"), ("c1", "r3")):
+        loop = "" if rack == "r3" else "cdu-1"
+        b.apply(Inventory(cluster="c", ts_ms=T0, node=node, run_id=1, seq=1, rack=rack, cooling_loop=loop))
+    unit = Subject(scope="rack", rack="cdu-1")
+    b.apply(finding("f-9", unit, kind="cooling", cause="pump_fan", confidence=0.85))
+    for i, node in enumerate(("a1", "b1", "c1")):
+        gpu = Subject(scope="gpu", node=node, gpu=f"GPU-{i}")
+        b.apply(finding(f"f-{i}", gpu, 1000, kind="degradation", cause="thermal_throttle", confidence=0.9))
+    loop_of_rack = Subject(scope="rack", rack="r2")
+    b.apply(finding("f-8", loop_of_rack, 2000, kind="cooling", cause="coolant_flow", confidence=0.9))
+    incidents = {i.findings: i for i in b.open()}
+    assert set(incidents) == {("f-0", "f-1", "f-8", "f-9"), ("f-2",)}
+    again = IncidentBook("c")
+    again.restore(b.state())
+    assert {i.findings for i in again.open()} == set(incidents)
+
+
 def test_gpus_of_a_standing_job_look_odd_and_are_not_accused() -> None:
     b = IncidentBook("c")
     member = JobMembership(job="j", rank=0, gpu="GPU-0")
