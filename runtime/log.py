@@ -5,15 +5,22 @@ import sys
 from collections.abc import Callable
 from time import monotonic
 
+LIBRARIES = ("aiokafka", "faust", "mode", "urllib3")
+"""They say what goes wrong as often as they try."""
+
+KINDS = 1000
+"""Remembered at a time: messages with their values in them are a kind each."""
+
 
 def configure(process: str, level: int = logging.INFO) -> None:
     """Set up logging of this process: time, process, level, message."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(f"%(asctime)s {process} %(levelname)s %(message)s", "%H:%M:%S"))
+    handler.addFilter(Libraries(Repeats()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for chatty in ("aiokafka", "faust", "mode", "urllib3"):
+    for chatty in LIBRARIES:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
@@ -26,10 +33,39 @@ class Repeats:
         self._held: dict[str, int] = {}
 
     def log(self, logger: logging.Logger, level: int, kind: str, message: str) -> None:
+        held = self.held(kind)
+        if held is not None:
+            logger.log(level, message + more(held))
+
+    def held(self, kind: str) -> int | None:
+        """How many were held back before this one that may go; None where it is held back itself."""
         now = self._now()
         if now - self._last.get(kind, float("-inf")) < self._interval_s:
             self._held[kind] = self._held.get(kind, 0) + 1
-            return
-        held = self._held.pop(kind, 0)
+            return None
+        if len(self._last) >= KINDS:
+            self._last, self._held = {}, {}
         self._last[kind] = now
-        logger.log(level, message + (f" ({held} more like this)" if held else ""))
+        return self._held.pop(kind, 0)
+
+
+def more(held: int) -> str:
+    """What is put behind a message for those that were held back."""
+    return f" ({held} more like this)" if held else ""
+
+
+class Libraries(logging.Filter):
+    """Of what `LIBRARIES` say, one message of a kind an interval; a kind is a message before values are filled in."""
+
+    def __init__(self, repeats: Repeats) -> None:
+        super().__init__()
+        self._repeats = repeats
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] not in LIBRARIES:
+            return True
+        held = self._repeats.held(f"{record.name} {str(record.msg)[:200]}")
+        if held is None:
+            return False
+        record.msg = f"{record.msg}{more(held)}"
+        return True
