@@ -5,7 +5,7 @@ from the others by design. What every rank has finished is left alone, whatever 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from detectors.flight_dump import Dump, Op
@@ -43,7 +43,7 @@ def mismatch(dumps: Mapping[int, Dump]) -> Mismatch | None:
     for (group, seq), ops in calls.items():
         if len(ops) < 2 or all(op.done for op in ops.values()):
             continue
-        for how, of in (("calls", collective), ("has sizes", _elements), ("has type", _type)):
+        for how, of in WAYS:
             said = {rank: of(op) for rank, op in ops.items()}
             values = Counter(value for value in said.values() if value)
             if len(values) > 1:
@@ -58,9 +58,9 @@ def mismatch(dumps: Mapping[int, Dump]) -> Mismatch | None:
     odd = tuple(sorted(rank for rank in known if said[rank] != most)) if count > len(known) / 2 else ()
     if len(known) == 2:
         odd = tuple(sorted(known))
-    parts = [
-        f"{_ranks([r for r in known if said[r] == value])} {how} {value}" for value, _ in values.most_common()
-    ]  # fmt: skip
+    parts = []
+    for value, same in values.most_common():
+        parts.append(f"{_ranks([r for r in known if said[r] == value])} {how[same > 1]} {value}")
     return Mismatch(
         odd,
         label,
@@ -98,6 +98,14 @@ def _elements(op: Op) -> str:
 
 def _type(op: Op) -> str:
     return op.dtypes[0] if op.dtypes and collective(op) in TOGETHER | EQUAL_INPUT else ""
+
+
+WAYS: tuple[tuple[tuple[str, str], Callable[[Op], str]], ...] = (
+    (("calls", "call"), collective),
+    (("has sizes", "have sizes"), _elements),
+    (("has type", "have type"), _type),
+)
+"""How calls can differ, in words for one rank and for several, and what of them to compare."""
 
 
 def _ranks(ranks: list[int]) -> str:

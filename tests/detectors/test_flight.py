@@ -200,6 +200,15 @@ def test_a_minority_that_calls_something_else_is_named(odd: tuple[int, ...]) -> 
     assert (hang.cause, hang.ranks) == ("collective_mismatch", odd)
 
 
+def test_one_rank_calls_and_several_call() -> None:
+    dumps = [
+        dump(r, [state(WORLD, range(8), 8, 7)], [op(WORLD, 8, name="all_gather" if r == 3 else "all_reduce")])
+        for r in range(8)
+    ]
+    (hang,) = judge(dumps)
+    assert "ranks 0, 1, 2, 4, 5, 6 and 1 more call all_reduce, rank 3 calls all_gather" in hang.summary
+
+
 def test_sizes_and_types_must_agree_where_the_collective_demands_it() -> None:
     def one(rank: int, **more: Any) -> Dump:
         return dump(rank, [state(WORLD, range(4), 8, 7)], [op(WORLD, 8, **more)])
