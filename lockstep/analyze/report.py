@@ -114,7 +114,9 @@ class Report(msgspec.Struct):
     def _incidents_text(self, width: int) -> list[str]:
         out: list[str] = []
         for run in self.runs:
-            where = f"run {run.run}: " if run.run is not None else f"{run.where}: " if run.where else ""
+            place = [run.where] if run.where else []
+            where = ", ".join([*place, f"run {run.run}"] if run.run is not None else place)
+            where = f"{where}: " if where else ""
             for incident in run.incidents:
                 known = msgspec.structs.replace(incident, sql="")
                 out.append(_named(words.incident_text(known, run.timed, where, width)))

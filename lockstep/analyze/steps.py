@@ -15,7 +15,7 @@ import msgspec
 from collectors.steps import BadStep, StepLine, from_row, natural
 from detectors.groups import DEADLINE_MS, WIDEST
 from detectors.job import JobRecord
-from lockstep.analyze import table
+from lockstep.analyze import step_runs, table
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
 from lockstep.analyze.step_notes import RunSeen
 from lockstep.analyze.table import Key
@@ -40,14 +40,19 @@ _KEYS = frozenset(("step", "run_idx", "run", "job"))
 
 
 def read(inputs: list[Input], progress: Progress) -> Iterator[Run]:
-    """One run per `run_idx` and job of the files, in order."""
+    """One run per `run_idx` and job of the files that belong together, in order."""
+    for where, together in step_runs.runs(inputs):
+        yield from _read(together, where, progress)
+
+
+def _read(inputs: list[Input], place: str, progress: Progress) -> Iterator[Run]:
     rows = heapq.merge(*(_ordered(input_, progress) for input_ in inputs), key=_order)
     for (run, job), part in itertools.groupby(rows, key=lambda row: (row.run, row.job)):
         first = next(part)
         timed = first.step.end_ms > 0
         seen = RunSeen()
         ticks = _ticks(seen.watch(itertools.chain([first], part)), timed)  # noqa: B031 - the rest of this group, once
-        yield Run(run, job or "steps", timed, ticks)
+        yield Run(run, job or "steps", timed, ticks, where=place)
         where = "" if run is None else f" in run {run}"
         inputs[0].notes += [note.replace(":", f"{where}:", 1) for note in seen.notes()]
 

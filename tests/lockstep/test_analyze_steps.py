@@ -171,6 +171,60 @@ def test_what_is_no_file_gets_one_line(tmp_path: Path, make: Callable[[Path], No
     assert "\n" not in str(raised.value)
 
 
+def folder(path: Path, table: list[Row], *ranks: int) -> Path:
+    path.mkdir(parents=True)
+    return write(path / "steps.jsonl", [row for row in table if not ranks or row["rank"] in ranks])
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_folders_are_runs_of_their_own_whatever_number_they_give(tmp_path: Path, numbered: bool) -> None:
+    for name, late in (("monday", 3), ("tuesday", None), ("wednesday", 6)):
+        table = rows(late=late)
+        folder(tmp_path / name, [row | {"run_idx": 0} for row in table] if numbered else table)
+    report = analyze([tmp_path])
+    found = [(i["where"], i["run"], i["culprits"][0]["rank"]) for i in report.to_json()["incidents"]]
+    run = 0 if numbered else None
+    assert found == [("monday", run, 3), ("wednesday", run, 6)]
+    assert "2 INCIDENTS in 2 of 3 runs" in report.to_text()
+    assert ("monday, run 0: " if numbered else "monday: ") in report.to_text()
+
+
+def test_files_of_one_folder_that_repeat_each_others_ranks_are_runs_of_their_own(tmp_path: Path) -> None:
+    write(tmp_path / "first.jsonl", rows(late=3))
+    write(tmp_path / "second.jsonl", rows(late=None))
+    report = analyze([tmp_path])
+    assert [i["where"] for i in report.to_json()["incidents"]] == ["first.jsonl"]
+    assert len(report.runs) == 2
+
+
+def test_files_of_ranks_and_pieces_of_a_log_are_one_run(tmp_path: Path) -> None:
+    table = rows()
+    for rank in range(8):
+        for part, steps in (("1", range(70)), ("2", range(70, 130))):
+            mine = [row for row in table if row["rank"] == rank and row["step"] in steps]
+            write(tmp_path / f"rank{rank}.{part}.jsonl", mine)
+    report = analyze([tmp_path])
+    assert culprits(report) == [("rank", 3)]
+    assert [run.where for run in report.runs] == [""]
+
+
+def test_a_folder_for_each_node_of_one_run_is_one_run(tmp_path: Path) -> None:
+    table = rows()
+    folder(tmp_path / "node-a", table, 0, 1, 2, 3)
+    folder(tmp_path / "node-b", table, 4, 5, 6, 7)
+    report = analyze([tmp_path])
+    assert culprits(report) == [("rank", 3)]
+    assert len(report.runs) == 1
+
+
+def test_folders_of_other_ranks_at_another_time_are_no_one_run(tmp_path: Path) -> None:
+    table = rows()
+    later = [row | {"ts_ms": int(str(row["ts_ms"])) + 3_600_000} for row in table]
+    folder(tmp_path / "node-a", table, 0, 1, 2, 3)
+    folder(tmp_path / "node-b", later, 4, 5, 6, 7)
+    assert len(analyze([tmp_path]).runs) == 2
+
+
 def test_a_thousand_ranks(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
