@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from schemas.frames import FrameDecoder
 from schemas.record import Record
 
 
@@ -81,5 +82,5 @@ def _classes() -> dict[str, type[Record]]:
 
 
 @cache
-def _decoder(cls: type[Record]) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(cls)
+def _decoder(cls: type[Record]) -> msgspec.msgpack.Decoder[Any] | FrameDecoder[Any]:
+    return FrameDecoder(cls) if "sections" in cls.__struct_fields__ else msgspec.msgpack.Decoder(cls)

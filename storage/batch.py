@@ -46,12 +46,17 @@ class Brakes:
         self._of: dict[str, Brake] = {}
 
     def good(self, topic: str) -> None:
-        self._of.setdefault(topic, Brake()).good()
+        self._on(topic).good()
 
     def bad(self, bad: Bad) -> None:
         """Count a bad message; raises TooManyBadMessages when it is one too many."""
         origin = f"{bad.message.topic}/{bad.message.partition}@{bad.message.offset}"
-        self._of.setdefault(bad.message.topic, Brake()).bad(f"{origin} {bad.reason}: {bad.detail}")
+        self._on(bad.message.topic).bad(f"{origin} {bad.reason}: {bad.detail}")
+
+    def _on(self, topic: str) -> Brake:
+        if topic not in self._of:
+            self._of[topic] = Brake()
+        return self._of[topic]
 
 
 class Batch:
@@ -85,7 +90,8 @@ class Batch:
         self.newest_tick_ms = max(self.newest_tick_ms, record.ts_ms)
         self.taken.setdefault(type(record), []).append(Taken(record, message))
         self.rows += row_count(record)
-        self.unknown.update(unknown_sections(record))
+        if strangers := unknown_sections(record):
+            self.unknown.update(strangers)
 
     def refuse(self, bad: Bad, brakes: Brakes) -> None:
         """Keep a message for the dead letters, once; raises as `add` does."""

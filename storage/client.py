@@ -1,8 +1,9 @@
 """The one way to a ClickHouse client: our settings, and errors that a person can act on.
 
 `async_insert=0`: batches are ours, a return means durable. No session: ClickHouse refuses parallel queries in one.
-Any number of days in one insert: a replay, or a clock that is wrong, must not stop the writer. Times are UTC and say
-so.
+Any number of days in one insert: a replay, or a clock that is wrong, must not stop the writer. An insert is not merged
+with itself before it is stored: what replaces itself is for merges and for FINAL, and it was half of the price. Times
+are UTC and say so.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from runtime.settings import ClickHouse
 
 __all__ = ["Client", "StorageUnreachable", "ask", "explained", "get_client", "one_line", "working"]
 
-SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0}
+SETTINGS = {"async_insert": 0, "max_partitions_per_insert_block": 0, "optimize_on_insert": 0}
 
 # Its words on a failed request ("Unexpected Http Driver Exception") say less than the error that we explain.
 logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)

@@ -2,20 +2,19 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from schemas.record import Record
+from storage.native import Numbers, Packed
 from storage.readings import Readings
 from storage.tables import BY_RECORD, Table
 
 
 class Columns(NamedTuple):
-    """What the client inserts: one sequence per column of the table, `rows` long each. `unknown` counts readings of
+    """What is inserted: one packed column per column of the table, `rows` long each. `unknown` counts readings of
     a newer agent that the table has no column for."""
 
-    data: list[Sequence[Any]]
+    data: list[Packed]
     rows: int
     unknown: Counter[str]
 
@@ -27,28 +26,35 @@ def columns(table: Table, records: Sequence[Record]) -> Columns:
     that points nowhere, a number beyond 64 bits): which one it was, the caller finds by halving.
     """
     rows = table.shape.expand(records)
-    readings = iter(np.ascontiguousarray(rows.readings.T) if rows.readings is not None else ())
-    data: list[Sequence[Any]] = []
+    readings = map(Numbers, rows.readings.T if rows.readings is not None else ())
+    data: list[Packed] = []
     for column in table.columns:
         if column.get is None:
             data.append(next(readings))
-        else:
-            data.append(column.stored.pack(list(map(column.get, rows.parts[column.part]))))
-    return Columns(data, len(rows.parts["record"]), rows.unknown)
+            continue
+        objects, which = rows.parts[column.part]
+        packed = column.stored.pack(list(map(column.get, objects)))
+        data.append(packed if which is None else packed.take(which))
+    return Columns(data, rows.total, rows.unknown)
 
 
 def row_count(record: Record) -> int:
     """How many rows, over all tables, a record becomes."""
-    return sum(table.shape.size(record) for table in BY_RECORD.get(type(record), ()))
+    count = 0
+    for shape in _SHAPES.get(type(record), ()):
+        count += shape.size(record)
+    return count
 
 
 def unknown_sections(record: Record) -> tuple[str, ...]:
     """Sections of a newer agent's frame that no table is for."""
-    known = _SECTIONS.get(type(record), frozenset())
-    return tuple(name for name in getattr(record, "sections", ()) if name not in known)
+    known = _SECTIONS.get(type(record))
+    sections = getattr(record, "sections", {})
+    return () if known is None or sections.keys() <= known else tuple(n for n in sections if n not in known)
 
 
+_SHAPES = {record: [table.shape for table in tables] for record, tables in BY_RECORD.items()}
 _SECTIONS = {
-    record: frozenset(table.shape.section for table in tables if isinstance(table.shape, Readings))
-    for record, tables in BY_RECORD.items()
+    record: frozenset(shape.section for shape in shapes if isinstance(shape, Readings))
+    for record, shapes in _SHAPES.items()
 }

@@ -11,7 +11,7 @@ from schemas.features import GpuScore
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription
 from schemas.matrix import Matrix
-from storage.values import Stored, stored
+from storage.values import Stored, array_of, stored
 
 Part = Literal["record", "item", "member", "row", "map", "place", "reading"]
 """Where a column is read from: the record, an item of it, the item's communicator, a matrix row's name or its
@@ -94,7 +94,7 @@ def _nested(name: str, field: str, inner: str, element: msgspec.structs.FieldInf
         found = [value(item) for item in items(record)]
         return [missing if v is None else v for v in found]
 
-    return Column(f"{name}.{inner}", part, Stored(f"Array({kind.type})", kind.codec, list, missing), get)
+    return Column(f"{name}.{inner}", part, array_of(kind), get)
 
 
 def is_struct(annotation: Any) -> bool:

@@ -10,6 +10,7 @@ from runtime.errors import UserError
 from storage.batch import Taken
 from storage.client import REFUSED, one_line
 from storage.columns import Columns, columns
+from storage.native import block, compressed
 from storage.tables import Table
 
 UNFIT = frozenset({6, 27, 38, 41, 53, 69, 70, 72, 117, 128, 131, 190, 321, 349})
@@ -22,17 +23,9 @@ MISSING = frozenset({16, 47, 60, 81})
 
 
 class Inserts(Protocol):
-    """The one method of a ClickHouse client that storing needs."""
+    """The one method of a ClickHouse client that storing needs: `table` is "", the block begins with the statement."""
 
-    def insert(
-        self,
-        table: str,
-        data: Sequence[Sequence[Any]],
-        column_names: Sequence[str],
-        *,
-        column_type_names: Sequence[str],
-        column_oriented: bool,
-    ) -> Any: ...
+    def raw_insert(self, table: str, *, insert_block: bytes, compression: str) -> Any: ...
 
 
 class Away(Exception):
@@ -54,13 +47,12 @@ class Stored(NamedTuple):
 def put(client: Inserts, table: Table, made: Columns) -> None:
     """One insert of ready columns; nothing where there are no rows."""
     if made.rows:
-        client.insert(
-            table.name,
-            made.data,
-            [column.name for column in table.columns],
-            column_type_names=[column.stored.type for column in table.columns],
-            column_oriented=True,
-        )
+        names = [column.name for column in table.columns]
+        chosen = ", ".join(f"`{name}`" for name in names)
+        rows = block(names, [column.stored.type for column in table.columns], made.data, made.rows)
+        # The statement goes before the rows: in the URL it would cost as much as a hundred frames.
+        statement = f"INSERT INTO {table.name} ({chosen}) FORMAT Native\n".encode()
+        client.raw_insert("", insert_block=compressed(statement + rows), compression="lz4")
 
 
 def insert(client: Inserts, table: Table, taken: Sequence[Taken]) -> Stored:

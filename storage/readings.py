@@ -11,10 +11,8 @@ from schemas.matrix import Float32, Matrix
 from schemas.metrics import Section, names
 from schemas.record import Record
 from storage.fields import Column, Part, element_of, itself, scalars
-from storage.shapes import Rows
-from storage.values import READING, WORD, Stored
-
-_NAME = Stored(WORD, "ZSTD(1)", list)
+from storage.shapes import Rows, Shared, lengths
+from storage.values import NAME, READING
 
 
 class Readings:
@@ -31,38 +29,44 @@ class Readings:
         if self._describe:
             found += scalars(element_of(record, self._describe), "item")
         else:
-            found += [Column(name, "row", _NAME, _cut(i, len(self._row))) for i, name in enumerate(self._row)]
+            found += [Column(name, "row", NAME, _cut(i, len(self._row))) for i, name in enumerate(self._row)]
         return (*found, *(Column(name, "reading", READING, None) for name in self.metrics))
 
     def expand(self, records: Sequence[Any]) -> Rows:
         unknown: Counter[str] = Counter()
-        owners: list[Any] = []
-        rows: list[str] = []
-        blocks: list[Float32] = []
-        by_layout: dict[tuple[str, ...], list[tuple[Any, tuple[str, ...], bytes]]] = {}
+        by_layout: dict[tuple[str, ...], list[tuple[Any, Sequence[Any], bytes]]] = {}
+        described: dict[tuple[int, int], tuple[Sequence[Any], Sequence[Any]]] = {}
         for record in records:
-            matrix: Matrix | None = record.sections.get(self.section)
-            if matrix is not None and matrix.rows:
-                by_layout.setdefault(matrix.columns, []).append((record, matrix.rows, matrix.data))
-            if bare := self._bare(record, matrix):
-                by_layout.setdefault((), []).append((record, bare, b""))
+            matrix: Matrix = record.sections.get(self.section, _NONE)
+            group: Sequence[Any] = matrix.rows
+            if self._describe:
+                items = getattr(record, self._describe)
+                both = id(items), id(matrix.rows)
+                if both not in described:
+                    described[both] = _with_rows(items, matrix.rows)
+                group, bare = described[both]
+                if bare:
+                    by_layout.setdefault((), []).append((record, bare, b""))
+            if matrix.rows:
+                by_layout.setdefault(matrix.columns, []).append((record, group, matrix.data))
+        owners: list[Any] = []
+        groups: list[Sequence[Any]] = []
+        blocks = [np.empty((0, len(self.metrics)), np.float32)]
         for layout, members in by_layout.items():
-            start = len(owners)
-            for record, matrix_rows, _ in members:
-                owners += [record] * len(matrix_rows)
-                rows += matrix_rows
-            data = b"".join(data for _, _, data in members)
-            here = np.frombuffer(data, dtype="<f4").reshape(len(owners) - start, len(layout))
-            blocks.append(self._aligned(layout, here, unknown))
-        readings = np.concatenate(blocks) if blocks else np.empty((0, len(self.metrics)), np.float32)
-        parts: dict[Part, Sequence[Any]] = {"record": owners, "row": rows}
-        if self._describe:
-            parts["item"] = self._described(owners, rows)
-        return Rows(parts, readings, unknown)
+            here, rows, data = zip(*members, strict=True)
+            owners += here
+            groups += rows
+            values = np.frombuffer(b"".join(data), dtype="<f4").reshape(sum(map(len, rows)), len(layout))
+            blocks.append(self._aligned(layout, values, unknown))
+        readings = np.concatenate(blocks)
+        names = Shared.of(groups)
+        parts: dict[Part, Shared] = {"record": Shared.repeated(owners, lengths(groups)), "row": names, "item": names}
+        return Rows(len(readings), parts, readings, unknown)
 
     def size(self, record: Any) -> int:
-        matrix = record.sections.get(self.section)
-        return (len(matrix.rows) if matrix is not None else 0) + len(self._bare(record, matrix))
+        matrix: Matrix = record.sections.get(self.section, _NONE)
+        bare = _with_rows(getattr(record, self._describe), matrix.rows)[1] if self._describe else ()
+        return len(matrix.rows) + len(bare)
 
     def _aligned(self, layout: tuple[str, ...], values: Float32, unknown: Counter[str]) -> Float32:
         """`values` in the table's columns, NaN where the sender has none."""
@@ -78,22 +82,16 @@ class Readings:
         out[:, target] = values[:, source]
         return out
 
-    def _bare(self, record: Any, matrix: Matrix | None) -> tuple[str, ...]:
-        if not self._describe:
-            return ()
-        listed = tuple([item.uuid for item in getattr(record, self._describe)])
-        if matrix is None or listed == matrix.rows:
-            return () if matrix is not None else listed
-        here = frozenset(matrix.rows)
-        return tuple(uuid for uuid in listed if uuid not in here)
 
-    def _described(self, owners: list[Any], rows: list[str]) -> list[Any]:
-        out, last, known = [], None, {}
-        for owner, row in zip(owners, rows, strict=True):
-            if owner is not last:
-                last, known = owner, {item.uuid: item for item in getattr(owner, self._describe)}
-            out.append(known.get(row) or Gpu(uuid=row))
-        return out
+_NONE = Matrix((), (), b"")
+
+
+def _with_rows(items: Sequence[Any], rows: Sequence[str]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """What describes the rows of these names, and the items that have no row."""
+    if tuple([item.uuid for item in items]) == rows:
+        return items, ()
+    known = {item.uuid: item for item in items}
+    return [known.get(name) or Gpu(uuid=name) for name in rows], [known[name] for name in known if name not in rows]
 
 
 class Centres:
@@ -102,26 +100,27 @@ class Centres:
     def columns(self, record: type[Record]) -> tuple[Column, ...]:
         return (
             *scalars(record, "record"),
-            Column("gpu", "row", _NAME, itself),
-            Column("metric", "item", _NAME, itself),
+            Column("gpu", "row", NAME, itself),
+            Column("metric", "item", NAME, itself),
             Column("centre", "reading", READING, None),
             Column("spread", "reading", READING, None),
         )
 
     def expand(self, records: Sequence[Any]) -> Rows:
-        owners: list[Any] = []
         rows: list[str] = []
         metrics: list[str] = []
         blocks: list[Float32] = []
         for record in records:
             centre: Matrix = record.centre
-            owners += [record] * (len(centre.rows) * len(centre.columns))
             rows += [row for row in centre.rows for _ in centre.columns]
             metrics += centre.columns * len(centre.rows)
             spread = _rows_of(record.spread, centre.rows).select(centre.columns)
             blocks.append(np.stack([centre.values().ravel(), spread.ravel()], axis=1))
         readings = np.concatenate(blocks) if blocks else np.empty((0, 2), np.float32)
-        return Rows({"record": owners, "row": rows, "item": metrics}, readings, Counter())
+        owners = Shared.repeated(records, np.array(list(map(self.size, records)), np.int64))
+        return Rows(
+            len(readings), {"record": owners, "row": Shared(rows), "item": Shared(metrics)}, readings, Counter()
+        )
 
     def size(self, record: Any) -> int:
         return len(record.centre.rows) * len(record.centre.columns)

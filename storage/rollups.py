@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from schemas.metrics import SECTIONS, Metric, Section
+from schemas.record import Natural, TimeMs
 from storage.tables import TABLES
-from storage.values import TIME, WORD, Stored
+from storage.values import NAME, READING, Stored, stored
 
-_WORD = Stored(WORD, "ZSTD(1)", list)
-_NATURAL = Stored("UInt64", "T64, ZSTD(1)", list)
-_RANK = Stored("Nullable(UInt64)", "T64, ZSTD(1)", list)
-_FLOAT = Stored("Float32", "ZSTD(1)", list)
-_SUM = Stored("Float64", "ZSTD(1)", list)
-_TIME = Stored(TIME, "Delta(8), ZSTD(1)", list)
+_WORD, _FLOAT = NAME, READING
+_NATURAL = stored(Natural, "count")
+_RANK = stored(Natural | None, "rank")
+_SUM = stored(float, "sum")
+_TIME = stored(TimeMs, "ts")
 
 
 class Rolled(NamedTuple):

@@ -6,23 +6,60 @@ read from. What is measured in matrices has shapes of its own (`storage.readings
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from schemas.collective import Communicator
 from schemas.matrix import Float32
 from schemas.record import Natural, Record
 from storage.fields import Column, Part, element_of, fields, itself, of_field, scalars
+from storage.native import Places
 from storage.values import stored
 
 
 class Rows(NamedTuple):
-    """A batch, expanded: per part one object per row, the readings of shape (rows, reading columns), and how often
-    each column or section was met that no column is for."""
+    """A batch, expanded: how many rows, what each has of each part, the readings of shape (rows, reading columns), and
+    how often each column or section was met that no column is for."""
 
-    parts: dict[Part, Sequence[Any]]
+    total: int
+    parts: dict[Part, "Shared"]
     readings: Float32 | None
     unknown: Counter[str]
+
+
+class Shared(NamedTuple):
+    """Objects of one part, and which of them each row has (None: each its own)."""
+
+    objects: Sequence[Any]
+    which: Places | None = None
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[Any]]) -> "Shared":
+        """One object per row, from the groups of rows that follow each other; the same group again is no new one."""
+        known: dict[int, int] = {}
+        objects: list[Any] = []
+        begins: list[int] = []
+        for group in groups:
+            begin = known.get(id(group))
+            if begin is None:
+                begin = known[id(group)] = len(objects)
+                objects += group
+            begins.append(begin)
+        sizes = lengths(groups)
+        shift = np.array(begins, np.int64) - (np.cumsum(sizes) - sizes)
+        return cls(objects, np.arange(sizes.sum()) + np.repeat(shift, sizes))
+
+    @classmethod
+    def repeated(cls, objects: Sequence[Any], counts: Places) -> "Shared":
+        """Each object for as many rows as it counts."""
+        return cls(objects, np.repeat(np.arange(len(objects)), counts))
+
+
+def lengths(groups: Sequence[Sequence[Any]]) -> Places:
+    return np.fromiter(map(len, groups), np.int64, len(groups))
 
 
 class Shape(Protocol):
@@ -45,7 +82,7 @@ class One:
         return (*(column for field in own for column in of_field(record, field)), *self._extra)
 
     def expand(self, records: Sequence[Any]) -> Rows:
-        return Rows({"record": records}, None, Counter())
+        return Rows(len(records), {"record": Shared(records)}, None, Counter())
 
     def size(self, record: Any) -> int:
         return 1
@@ -66,16 +103,14 @@ class Items:
         return (*scalars(record, "record"), *item, Column("place", "place", stored(Natural, "place"), itself))
 
     def expand(self, records: Sequence[Any]) -> Rows:
-        items = self._items
-        return Rows(
-            {
-                "record": [r for r in records for _ in items(r)],
-                "item": [i for r in records for i in items(r)],
-                "place": [n for r in records for n in range(len(items(r)))],
-            },
-            None,
-            Counter(),
-        )
+        items = list(map(self._items, records))
+        counts = lengths(items)
+        parts: dict[Part, Shared] = {
+            "record": Shared.repeated(records, counts),
+            "item": Shared(list(chain.from_iterable(items))),
+            "place": Shared.of([range(count) for count in counts]),
+        }
+        return Rows(int(counts.sum()), parts, None, Counter())
 
     def size(self, record: Any) -> int:
         return len(self._items(record))
@@ -94,8 +129,7 @@ class Scores(Items):
 
     def expand(self, records: Sequence[Any]) -> Rows:
         rows = super().expand(records)
-        places, owners = rows.parts["place"], rows.parts["record"]
-        rows.parts["map"] = [self._of(r).row(n) for r, n in zip(owners, places, strict=True)]
+        rows.parts["map"] = Shared([self._of(r).row(n) for r in records for n in range(len(self._items(r)))])
         return rows
 
 
@@ -110,6 +144,11 @@ class Members(Items):
 
     def expand(self, records: Sequence[Any]) -> Rows:
         rows = super().expand(records)
-        owners, items = rows.parts["record"], rows.parts["item"]
-        rows.parts["member"] = [r.communicators[i.member] for r, i in zip(owners, items, strict=True)]
+        members = [record.communicators for record in records]
+        named = np.array([item.member for item in rows.parts["item"].objects], np.int64)
+        counts = lengths([self._items(record) for record in records])
+        if (named >= np.repeat(lengths(members), counts)).any():
+            raise LookupError("an item names a communicator that its record does not have")
+        begins = np.cumsum(lengths(members)) - lengths(members)
+        rows.parts["member"] = Shared(list(chain.from_iterable(members)), named + np.repeat(begins, counts))
         return rows

@@ -56,7 +56,7 @@ def test_the_sort_key_ends_with_the_identity_of_the_row(table: Table) -> None:
 
 def first_row(table: Table, record: Record) -> dict[str, object]:
     made = columns(table, [record])
-    return {c.name: values[0] for c, values in zip(table.columns, made.data, strict=True)} if made.rows else {}
+    return {c.name: values.tolist()[0] for c, values in zip(table.columns, made.data, strict=True)} if made.rows else {}
 
 
 def test_text_from_outside_is_quoted() -> None:

@@ -1,10 +1,12 @@
 """The writer's loop: kill it anywhere, take ClickHouse away, feed it poison; the rows come out the same."""
 
 import itertools
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import lz4.frame
 import msgspec
 import pytest
 from clickhouse_connect.driver.client import Client
@@ -138,14 +140,14 @@ class ClickHouse:
 
     def __init__(self, client: Client, deaths: Deaths, failures: Sequence[Exception] = ()) -> None:
         self._client, self._deaths, self._failures = client, deaths, list(failures)
-        self.inserted: list[str] = []
+        self.inserted: list[bytes] = []
 
-    def insert(self, table: str, data: Any, column_names: Any, **given: Any) -> None:
+    def raw_insert(self, table: str, *, insert_block: bytes, compression: str) -> None:
         self._deaths.cross()
         if self._failures:
             raise self._failures.pop(0)
-        self._client.insert(table, data, column_names, **given)
-        self.inserted.append(table)
+        self._client.raw_insert(table, insert_block=insert_block, compression=compression)
+        self.inserted += re.findall(rb"INSERT INTO (\w+)", lz4.frame.decompress(insert_block)[:100])
         self._deaths.cross()
 
 
