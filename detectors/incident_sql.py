@@ -10,6 +10,7 @@ MARGIN_MS = 300_000
 _GPU = ("sm_clock_mhz", "power_w", "temperature_c", "gpu_utilization_pct", "sm_active_ratio")
 _STEP = ("step_us", "data_us", "compute_us", "comm_us", "wait_us")
 _OPERATION = ("exec_time_us",)
+_LAST = "-- whoever comes last to a collective waits for nobody: the late rank's times are the short ones\n"
 
 
 def sql(lead: Finding, who: Sequence[Subject], from_ms: int, until_ms: int) -> str:
@@ -32,7 +33,7 @@ def sql(lead: Finding, who: Sequence[Subject], from_ms: int, until_ms: int) -> s
         by_steps = lead.onset_step is not None and lead.kind == "straggler"
         table, columns = ("steps", _STEP) if by_steps else ("collective_operations", _OPERATION)
         if subject.rank is not None:
-            return _beside_peers(table, columns, f"rank = {subject.rank}", job)
+            return ("" if by_steps else _LAST) + _beside_peers(table, columns, f"rank = {subject.rank}", job)
         order = "step, rank" if by_steps else "communicator, function, sn, rank"
         return _rows(table, ", ".join(dict.fromkeys(("ts", *order.split(", "), *columns))), job, order)
     if subject.gpu:
@@ -55,8 +56,8 @@ def _rows(table: str, columns: str, where: str, order: str) -> str:
 def _beside_peers(table: str, columns: Sequence[str], mine: str, where: str) -> str:
     """Averages of ten seconds, the subject's own beside those of its peers; NaN left out."""
     shown = ",\n       ".join(
-        f"avgOrNullIf({column}, {mine} AND NOT isNaN({column})) AS culprit_{column}, "
-        f"avgOrNullIf({column}, NOT ({mine}) AND NOT isNaN({column})) AS peers_{column}"
+        f"round(avgOrNullIf({column}, {mine} AND NOT isNaN({column})), 2) AS culprit_{column},\n"
+        f"       round(avgOrNullIf({column}, NOT ({mine}) AND NOT isNaN({column})), 2) AS peers_{column}"
         for column in columns
     )
     return (

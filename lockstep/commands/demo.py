@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -73,6 +74,7 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in _given(fleet).items()]
     simulate = Service(name="simulate", arguments=("simulate", *arguments))
     plan = services(folder, http_port=free_port(), workers=1, paged=False, extra=(simulate,))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it in order, as Ctrl-C does
     supervisor = Supervisor(plan, os.environ, folder / "log" / "lockstep.log", clock)
     try:
         usual = "; about 3 minutes on 2 idle cores" if _usual(fleet) else ""

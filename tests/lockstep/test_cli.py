@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -221,6 +222,20 @@ def test_a_failed_demo_keeps_the_log_that_it_names(tmp_path: Path, monkeypatch: 
     (folder,) = tmp_path.iterdir()
     assert (folder / "log" / "lockstep.log").read_text() == "writer    no disk\n"
     assert not (folder / "clickhouse").exists()
+
+
+def test_a_demo_that_is_told_to_end_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lockstep", "demo", "--racks", "1", "--job-size", "16"]
+    environment = dict(os.environ, TMPDIR=str(tmp_path))
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as demo:
+        assert demo.stderr is not None
+        while not (line := demo.stderr.readline()).startswith("starting"):
+            assert line, "it ended by itself"
+        assert len(list(tmp_path.iterdir())) == 1
+        demo.send_signal(signal.SIGTERM)
+        demo.stderr.read()
+        assert demo.wait(60) != 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_misspelt_variable_is_named_once_with_the_one_that_was_meant() -> None:
