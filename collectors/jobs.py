@@ -52,7 +52,7 @@ class JobsCollector:
         nics: Path | None = None,
         unit: str = "",
     ) -> None:
-        """`mapping` is the prolog's folder, `nics` the kernel's of InfiniBand and RoCE devices, `unit` cools the node."""
+        """`mapping` is the prolog's folder, `nics` the kernel's of InfiniBand and RoCE devices, `unit` cools it."""
         self._unit = unit
         self._gpus, self._processes, self._cluster, self._mapping, self._nics = gpus, processes, cluster, mapping, nics
         self._members: dict[tuple[int, str], JobMembership] = {}

@@ -1,30 +1,26 @@
-"""What the NVLinks of a node say, link by link: down, recovering again and again, full of errors, a bad bit error rate.
+"""What the NVLinks of a node say, link by link: down, recovering again and again, full of errors, bad bit error rates,
+far more to correct than its neighbours.
 
 Read every ten seconds, bit error rates every minute. A link that is down from the start may be meant so (fewer links
 are wired than the GPU has): only one that has been up is missed.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from detectors.condition import Columns, Float32, Increases, Ranges
+from detectors.condition import Columns, Increases, Ranges
 from detectors.episode import Episodes, Persistence, Rule, Verdict
+from detectors.rules.link_base import AT_ONCE, COLUMNS, FEC, SLOW_GAP_MS, TWICE, LinkRule, Links, Mask, grown, read
+from detectors.rules.link_ber import BER, SYMBOL_BER
+from detectors.rules.link_fec import FEC_MARGIN
 from detectors.state import floats, to_bytes, unpack
 from schemas.causes import CAUSES
 from schemas.finding import Evidence, Finding, Subject
 from schemas.frame import NodeFrame
 from schemas.metrics import SECTIONS
-
-Mask = NDArray[np.bool_]
-
-COLUMNS = (
-    "state", "recovery_count", "recovered_count", "recovery_failed_count", "replay_count", "crc_error_count",
-    "malformed_count", "overrun_count", "receive_error_count", "integrity_error_count", "effective_ber_log10",
-)  # fmt: skip
 
 INACTIVE = 0.0
 
@@ -33,13 +29,6 @@ ERRORS = ("crc_error_count", "malformed_count", "overrun_count", "receive_error_
 """What a link itself received wrong. Remote and general errors are the other end's or the software's, discards follow
 from a full buffer, replays alone are repaired."""
 
-BAD_BER_LOG10 = -12.0
-"""Effective bit error rate (after correction) above 1e-12: DCGM's health check fails a link by it."""
-
-SLOW_GAP_MS = 300_000
-"""Readings a minute apart still belong together, with some of them missing."""
-
-TWICE = Persistence(k=2, n=2, clear=3, gap_ms=SLOW_GAP_MS)
 FLAPPING = Persistence(k=2, n=60, clear=60, gap_ms=SLOW_GAP_MS)
 """A link that recovered once did its work; twice in ten minutes it is worn (NVSentinel counts flaps over ten minutes
 too; DCGM already fails one recovery)."""
@@ -47,48 +36,22 @@ too; DCGM already fails one recovery)."""
 ERRING = Persistence(k=3, n=6, clear=12, gap_ms=SLOW_GAP_MS)
 """Errors in three of six readings, a minute: they go on."""
 
-AT_ONCE = Persistence(k=1, n=1, clear=60, gap_ms=SLOW_GAP_MS)
-
-
-class Links(NamedTuple):
-    """One reading: `raw` and the increases `grown` (rows, COLUMNS), and which links have ever been up."""
-
-    rows: tuple[str, ...]
-    raw: Float32
-    grown: Float32
-    been_up: Mask
-
-
-class LinkRule(NamedTuple):
-    """`holds` says for which links; judged where any of `columns` was read."""
-
-    rule: Rule
-    confidence: float
-    words: str
-    columns: tuple[str, ...]
-    holds: Callable[[Links], Mask]
-
 
 def _down(links: Links) -> Mask:
-    down: Mask = links.been_up & (links.raw[:, COLUMNS.index("state")] == INACTIVE)
+    down: Mask = links.been_up & (read(links, "state") == INACTIVE)
     return down
 
 
 def _failed(links: Links) -> Mask:
-    return _grown(links, ("recovery_failed_count",))
+    return grown(links, ("recovery_failed_count",))
 
 
 def _flapping(links: Links) -> Mask:
-    return _grown(links, RECOVERIES)
+    return grown(links, RECOVERIES)
 
 
 def _erring(links: Links) -> Mask:
-    return _grown(links, ERRORS)
-
-
-def _bad_rate(links: Links) -> Mask:
-    bad: Mask = links.raw[:, COLUMNS.index("effective_ber_log10")] > BAD_BER_LOG10
-    return bad
+    return grown(links, ERRORS)
 
 
 LINK_RULES: tuple[LinkRule, ...] = (
@@ -101,15 +64,14 @@ LINK_RULES: tuple[LinkRule, ...] = (
         Rule("link_recovery", "hardware", FLAPPING), 0.8, "an NVLink recovers again and again", RECOVERIES, _flapping
     ),
     LinkRule(Rule("link_errors", "hardware", ERRING), 0.7, "an NVLink goes on making errors", ERRORS, _erring),
-    LinkRule(
-        Rule("link_ber", "hardware", TWICE), 0.8, "an NVLink's bit error rate is bad", ("effective_ber_log10",),
-        _bad_rate,
-    ),
+    BER,
+    SYMBOL_BER,
+    FEC_MARGIN,
 )  # fmt: skip
 
 
 class _State(msgspec.Struct, kw_only=True):
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     rows: tuple[str, ...]
     last: bytes
     been_up: bytes
@@ -199,11 +161,6 @@ class LinkWatch:
         return Subject(scope="link", node=self._node, gpu=row.rpartition("/")[0], link=row)
 
 
-def _grown(links: Links, names: tuple[str, ...]) -> Mask:
-    grown: Mask = np.any(links.grown[:, [COLUMNS.index(name) for name in names]] > 0, axis=1)
-    return grown
-
-
 def _verdict(rule: LinkRule, links: Links, row: int) -> Verdict:
     said = ", ".join(_told(rule, links, row))
     return Verdict(
@@ -218,6 +175,6 @@ def _verdict(rule: LinkRule, links: Links, row: int) -> Verdict:
 def _told(rule: LinkRule, links: Links, row: int) -> Iterator[str]:
     counted = {metric.name for metric in SECTIONS["nvlink"] if metric.kind == "counter"}
     for name in rule.columns:
-        value, grown = (float(table[row, COLUMNS.index(name)]) for table in (links.raw, links.grown))
-        if value == value and (name not in counted or grown > 0):
-            yield f"{name} {value:g}" + (f", {grown:g} more" if name in counted else "")
+        value, more = (float(table[row, COLUMNS.index(name)]) for table in (links.raw, links.grown))
+        if value == value and (more > 0 if name in counted else value > 0 or name not in FEC):
+            yield f"{name} {value:g}" + (f", {more:g} more" if name in counted else "")

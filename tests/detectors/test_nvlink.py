@@ -11,7 +11,12 @@ from schemas import NodeFrame
 from schemas.finding import Finding
 from schemas.matrix import Matrix
 
-HEALTHY = dict.fromkeys(COLUMNS, 0.0) | {"state": 1.0, "effective_ber_log10": -253.8}
+HEALTHY = dict.fromkeys(COLUMNS, 0.0) | {"state": 1.0, "effective_ber_log10": -253.8, "symbol_ber_log10": -253.8}
+NOT_READ = dict.fromkeys(
+    ("effective_ber_log10", "symbol_ber_log10", "symbol_error_count", *(n for n in COLUMNS if n.startswith("fec_"))),
+    float("nan"),
+)
+"""Between two minutes."""
 
 
 class Rig:
@@ -22,6 +27,7 @@ class Rig:
         self.rows = [f"GPU-{gpu}/{link}" for gpu in range(2) for link in range(2)]
         self.totals = {row: dict(HEALTHY) for row in self.rows}
         self.second = 0
+        self.counted: dict[str, float] = {}
 
     def read(self, changes: Mapping[str, Mapping[str, float]] | None = None, times: int = 1) -> list[Finding]:
         """`times` readings with `changes` added up (counters) or set (the rest) in each."""
@@ -99,6 +105,49 @@ def test_a_bad_bit_error_rate_is_told_although_it_is_read_once_a_minute() -> Non
         said = rig.read({"GPU-0/0": {"effective_ber_log10": -9.5}})
         said += rig.read({"GPU-0/0": {"effective_ber_log10": float("nan")}}, times=5)
     assert opened(said) == [("link_ber", "GPU-0/0")]
+
+
+def minutes(rig: Rig, changes: Mapping[str, Mapping[str, float]], times: int) -> list[Finding]:
+    """So many minutes, with the slow columns read once in each."""
+    said = []
+    for _ in range(times):
+        for row in rig.rows:
+            if np.isnan(rig.totals[row]["symbol_ber_log10"]):
+                rig.totals[row] |= {name: HEALTHY[name] for name in NOT_READ}
+                rig.totals[row]["symbol_error_count"] = rig.counted.get(row, 0.0)
+        said += rig.read(changes)
+        rig.counted = {row: rig.totals[row]["symbol_error_count"] for row in rig.rows}
+        for row in rig.rows:
+            rig.totals[row] |= NOT_READ
+        said += rig.read(times=5)
+    return said
+
+
+def test_symbols_that_go_on_being_lost_are_told_and_one_bad_minute_is_not() -> None:
+    rig = Rig()
+    minutes(rig, {}, 2)
+    bad = {"symbol_ber_log10": -15.0}
+    assert minutes(rig, {"GPU-0/0": bad | {"symbol_error_count": 9.0}}, 1) == []
+    assert minutes(rig, {"GPU-0/0": bad}, 12) == []  # the rate is over the link's life and stays
+    said = minutes(rig, {"GPU-0/0": bad | {"symbol_error_count": 9.0}}, 5)
+    assert opened(said) == [("link_symbol_ber", "GPU-0/0")]
+    assert said[0].evidence[0].text == "link GPU-0/0: symbol_ber_log10 -15, symbol_error_count 54, 9 more"
+
+
+def test_a_link_that_corrects_far_more_than_the_others_is_told_and_one_like_the_others_is_not() -> None:
+    rig = Rig()
+    alike = {row: {"fec_5_per_s": 300.0} for row in rig.rows}
+    assert minutes(rig, alike, 6) == []
+    said = minutes(rig, alike | {"GPU-1/0": {"fec_5_per_s": 20_000.0, "fec_9_per_s": 20_000.0}}, 5)
+    assert opened(said) == [("link_fec", "GPU-1/0")]
+
+
+def test_a_few_hard_codewords_are_nothing_and_neither_is_a_link_without_company() -> None:
+    rig = Rig()
+    assert minutes(rig, {"GPU-1/0": {"fec_5_per_s": 0.9}}, 10) == []
+    alone = Rig()
+    alone.rows = alone.rows[:2]
+    assert minutes(alone, {"GPU-0/0": {"fec_5_per_s": 1e6}}, 10) == []
 
 
 def test_counters_that_fall_after_a_reset_are_no_errors() -> None:
