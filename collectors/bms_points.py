@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -52,9 +53,13 @@ GOOD_QUALITY = (1, 192)
 SECONDS_BELOW = 1e11
 """A time stamp below this counts seconds (until the year 5138), above it milliseconds (since 1973)."""
 
+LONGEST_WORD, MOST_WORDS = 64, 64
+"""Letters of a time, and words of a tag, that are looked at: no hall has longer ones."""
+
 MOST_MS = 4_102_444_800_000
 """The year 2100, and the last time that a record may have."""
 
+_TAG_WORD = re.compile(r"[a-z]{1,64}\d{0,8}")
 _TEMPLATE = re.compile(r"\{\{\s*\w+\s*\}\}")
 _GO = re.compile(r"([\d.]+)(h|ms|us|µs|ns|m|s)")
 _GO_MS = {"h": 3.6e6, "m": 6e4, "s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}
@@ -99,6 +104,8 @@ def offset_ms(text: str) -> int | None:
     >>> offset_ms("1m39.365s"), offset_ms("67.18ms"), offset_ms("1.914")
     (99365, 67, 1914)
     """
+    if len(text) > LONGEST_WORD:
+        return None
     plain = number(text)
     if plain is not None:
         return _moment(1000 * plain)
@@ -180,7 +187,7 @@ def meaning(message: Message, metadata: Mapping[str, Any]) -> Meaning | None:
     catalogue has no place for."""
     if metadata.get("isSetpoint") is True or message.point.endswith(("Sp", "Request", "Setpoint")):
         return None
-    words = tuple(re.findall(r"[A-Za-z]+\d*", message.tag.lower()))
+    words = tuple(found[0] for found in islice(_TAG_WORD.finditer(message.tag.lower()), MOST_WORDS))
     if any(word.startswith(("setpoint", "dpsetpoint", "tempsetpoint", "finalsetpoint")) for word in words):
         return None
     unit = str(metadata.get("engUnit") or "").strip().lower().replace(" ", "")
@@ -190,7 +197,7 @@ def meaning(message: Message, metadata: Mapping[str, Any]) -> Meaning | None:
         section, column, part, usual = RACK_POINTS[rack_point]
         return _scaled(section, column, part, unit or usual)
     area = metadata.get("processArea")
-    said = [str(word).lower() for word in area] if isinstance(area, list) else []
+    said = [str(word)[:LONGEST_WORD].lower() for word in area[:MOST_WORDS]] if isinstance(area, list) else []
     return _unit_point(_like(message.point, UNIT_POINTS), said, list(words), unit, "stateText" in metadata)
 
 

@@ -73,6 +73,8 @@ def load(path: Path, rack: str, environment: Mapping[str, str]) -> list[Target]:
         listing = msgspec.convert(tomllib.loads(path.read_text("utf-8")), Listing)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({error}); give the list of controllers by --bmc-targets") from None
+    except RecursionError:
+        raise UserError(f"{path}: nested too deep for a list of controllers") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UserError(f"{path}: {error}") from None
     names = [entry.name for entry in listing.bmc]

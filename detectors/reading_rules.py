@@ -28,6 +28,10 @@ POWER_BRAKE_BIT = 0x80
 THROTTLED_SHARE = 0.1
 """A tenth of a second's time throttled costs some percent of speed: worth a word, and clear of single samples."""
 
+BEYOND_SLOWDOWN_C = -3.0
+"""A thermal margin below it is beyond the hardware's slowdown on every product: -2 on H100, GB200, GB300 and L40, -3 on
+B200 (NVSentinel's GpuThermalMarginWatch). At 0 and a little below, a GPU holds its temperature as it should."""
+
 SUSTAINED = Persistence(k=8, n=10, clear=30)
 """Eight of ten seconds: a brush with a limit is no fault; half a minute free of it is an end."""
 
@@ -77,6 +81,10 @@ def _thermal(tick: Deviation) -> Mask:
         | (_raw(tick, "hardware_thermal_share") > THROTTLED_SHARE)
         | (_raw(tick, "software_thermal_share") > THROTTLED_SHARE)
     )
+
+
+def _no_margin(tick: Deviation) -> Mask:
+    return _raw(tick, "thermal_margin_c") < BEYOND_SLOWDOWN_C
 
 
 def _power_brake(tick: Deviation) -> Mask:
@@ -145,6 +153,9 @@ READING_RULES: dict[str, ReadingRule] = {
         0.9,
         ("clocks_event_reasons", "hardware_thermal_share", "software_thermal_share"),
         _thermal,
+    ),
+    "gpu_margin": ReadingRule(
+        Rule("gpu_margin", "degradation", SUSTAINED), "thermal_throttle", 0.9, ("thermal_margin_c",), _no_margin
     ),
     "power_brake": ReadingRule(
         Rule("power_brake", "degradation", SUSTAINED),
@@ -216,13 +227,16 @@ _WATCHED = {
 }
 _WATCHED_AT = np.array([RAW_AT[name] for name in _WATCHED])
 _WATCHED_LIMITS = np.array(list(_WATCHED.values()), dtype=np.float32)
+_MARGIN_AT = RAW_AT["thermal_margin_c"]
 _BITS_AT = (RAW_AT["clocks_event_reasons"], RAW_AT["pcie_width_lanes"], RAW_AT["pcie_width_most_lanes"])
 _USE_AT = (RAW_AT["gpu_utilization_pct"], RAW_AT["sm_active_ratio"], RAW_AT["power_w"], RAW_AT["power_limit_w"])
 
 
 def nothing_to_see(tick: Deviation) -> bool:
     """Whether no rule can hold for any row: the usual case, told without asking each rule."""
-    return not _something(tick.raw, tick.grown, tick.absent, _WATCHED_AT, _WATCHED_LIMITS, _BITS_AT, _USE_AT)
+    return not _something(
+        tick.raw, tick.grown, tick.absent, _WATCHED_AT, _WATCHED_LIMITS, _BITS_AT, _USE_AT, _MARGIN_AT
+    )
 
 
 @compiled
@@ -234,6 +248,7 @@ def _something(
     limits: Float32,
     bits: tuple[int, int, int],
     use: tuple[int, int, int, int],
+    margin: int,
 ) -> bool:
     reasons, width, most = bits
     utilization, sm_active, power, power_limit = use
@@ -250,7 +265,7 @@ def _something(
                 return True
         if row[reasons] >= 0 and int(row[reasons]) & (THERMAL_BITS | POWER_BRAKE_BIT):
             return True
-        if row[width] < row[most]:
+        if row[width] < row[most] or row[margin] < BEYOND_SLOWDOWN_C:
             return True
         if row[utilization] >= BUSY_PCT and row[sm_active] == 0 and row[power] > DRAWING_SHARE * row[power_limit]:
             return True

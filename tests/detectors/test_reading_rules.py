@@ -94,6 +94,15 @@ def test_dead_activity_counters_of_a_busy_gpu_are_a_sensors_fault() -> None:
     assert ("counters_blind", "sensor_fault") in [(f.detector, f.cause) for f in said]
 
 
+@pytest.mark.parametrize(("margin_c", "said"), [(-5.0, [("gpu_margin", "thermal_throttle", "GPU-1")]), (-2.0, [])])
+def test_a_gpu_beyond_its_slowdown_margin_is_hot_and_one_at_its_limit_is_not(
+    margin_c: float, said: list[tuple[str, str, str]]
+) -> None:
+    found = feed(warm(), node_frames(range(SECONDS, SECONDS + 12), change=put(1, thermal_margin_c=margin_c)))
+    rules = [f for f in found if f.state == "open" and f.detector == "gpu_margin"]
+    assert [(f.detector, f.cause, f.subject.gpu) for f in rules] == said
+
+
 def test_a_gpu_that_idles_has_no_dead_counters() -> None:
     said = feed(NodeDetector("c", "n1", model()), node_frames(range(90), usual=IDLE))
     assert [f for f in said if f.detector == "counters_blind"] == []
