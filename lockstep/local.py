@@ -11,6 +11,8 @@ from runtime.files import Lock
 
 def data_folder(given: str | None, environment: Mapping[str, str]) -> Path:
     """Where this machine's data lies: `given`, LOCKSTEP_DATA, or the user's data folder; made where missing."""
+    if given == "":
+        raise UserError("--data is empty: give a folder, or leave it out")
     default = Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "lockstep"
     folder = Path(given or environment.get("LOCKSTEP_DATA") or default).expanduser().resolve()
     try:
