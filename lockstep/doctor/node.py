@@ -20,6 +20,8 @@ def gpu(machine: Machine) -> list[Check]:
     """Driver, library and GPUs: which of them are there decides what is missing."""
     on_bus, loaded = len(_gpus_on_bus(machine)), machine.path("/proc/driver/nvidia/version").exists()
     version = driver_version()
+    if machine.agent.dcgm_url:
+        return [Check("", "ok", f"{on_bus} GPUs on the PCI bus; read through dcgm-exporter, see there")]
     if version is not None:
         return [Check("", "ok", f"NVIDIA driver {version}, {on_bus} GPUs on the PCI bus")]
     if loaded:

@@ -4,7 +4,9 @@ import importlib
 import importlib.util
 
 from collectors.base import CollectorError
+from collectors.dcgm_fields import GPU_FIELDS
 from collectors.http_text import fetcher
+from collectors.prometheus_text import parse
 from lockstep.doctor.check import Check, Machine
 from runtime.errors import UserError
 from runtime.kafka import wait_for_broker
@@ -12,6 +14,9 @@ from runtime.ports import require_free
 from runtime.settings import Connection
 
 ATTEMPT_S = 1.0
+
+WANTED = ("power_limit_w", "clocks_event_reasons", "ecc_dbe_count", "remap_pending", "sm_active_ratio")
+"""What detection lives on and the exporter's own list of counters leaves out."""
 
 CLIENTS = {"clickhouse_connect": "storage.client", "urllib3": "alerts.service"}
 
@@ -49,9 +54,17 @@ def dcgm(machine: Machine) -> list[Check]:
         text = fetcher(url, "dcgm-exporter", ATTEMPT_S)()
     except CollectorError as error:
         return [Check("", "broken", error.text, "start it, or set --dcgm-url")]
-    if "DCGM_FI_" not in text:
+    samples = [sample for sample in parse(text).samples if sample.name in GPU_FIELDS]
+    gpus = {sample.labels.get("UUID", sample.labels.get("gpu", "")) for sample in samples}
+    if not samples:
         return [Check("", "broken", f"{url} answers, but with nothing of DCGM's", "set --dcgm-url to its /metrics")]
-    return [Check("", "ok", f"{url} answers")]
+    said = f"{url} answers for {len(gpus)} GPUs"
+    columns = {GPU_FIELDS[sample.name].column for sample in samples}
+    if lacking := [name for name in WANTED if name not in columns]:
+        return [
+            Check("", "attention", f"{said}, without {', '.join(lacking)}", "docs/collectors/gpu.md says what to add")
+        ]
+    return [Check("", "ok", said)]
 
 
 def database(machine: Machine) -> list[Check]:

@@ -18,6 +18,15 @@ from runtime.settings import ClickHouse
 from fake_clock import FakeClock  # isort: skip
 
 
+EXPORTED = b"".join(
+    b'DCGM_FI_%s{UUID="GPU-a"} 1\n' % field
+    for field in (
+        b"DEV_ENFORCED_POWER_LIMIT", b"DEV_CLOCKS_EVENT_REASONS", b"DEV_ECC_DBE_VOL_TOTAL", b"DEV_ROW_REMAP_PENDING",
+        b"PROF_SM_ACTIVE",
+    )
+)  # fmt: skip
+
+
 def machine(root: Path, *given: str, environment: dict[str, str] | None = None, **agent: object) -> Machine:
     return Machine(
         agent=msgspec.convert(agent, AgentSettings),
@@ -189,7 +198,13 @@ def test_what_other_settings_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "state"), [(b'DCGM_FI_DEV_POWER_USAGE{gpu="0"} 1\n', "ok"), (b"<html>", "broken"), (None, "broken")]
+    ("body", "state"),
+    [
+        (EXPORTED, "ok"),
+        (b'DCGM_FI_DEV_POWER_USAGE{gpu="0"} 1\n', "attention"),
+        (b"<html>", "broken"),
+        (None, "broken"),
+    ],
 )
 def test_the_exporter_that_gpus_are_read_from(body: bytes | None, state: str, tmp_path: Path) -> None:
     class Handler(BaseHTTPRequestHandler):
@@ -207,6 +222,19 @@ def test_the_exporter_that_gpus_are_read_from(body: bytes | None, state: str, tm
         check = only(reach.dcgm(machine(tmp_path, dcgm_url=f"http://127.0.0.1:{server.server_port}/metrics")))
         server.shutdown()
     assert check.state == state
+    if state == "attention":
+        assert check.seen.endswith("for 1 GPUs, without " + ", ".join(reach.WANTED))
+
+
+def test_where_gpus_are_read_from_an_exporter_no_driver_is_missed(tmp_path: Path) -> None:
+    assert only(node.gpu(machine(tmp_path, dcgm_url="http://127.0.0.1:1/metrics"))).state == "ok"
+
+
+def test_doctor_takes_the_exporter_s_address() -> None:
+    done = CliRunner().invoke(group, ["doctor", "--dcgm-url", "http://127.0.0.1:1/metrics", "--format", "json"])
+    (check,) = [check for check in json.loads(done.output) if check["name"] == "dcgm-exporter"]
+    assert check["state"] == "broken"
+    assert done.exit_code == 1
 
 
 def test_a_database_is_absent_unless_it_was_named(tmp_path: Path) -> None:
