@@ -45,13 +45,6 @@ class Claim(NamedTuple):
 Identify = Callable[[Process], Claim | None]
 
 
-class _Stream:
-    __slots__ = ("completed_ms", "last_sn")
-
-    def __init__(self, sn: int, completed_ms: int) -> None:
-        self.last_sn, self.completed_ms = sn, completed_ms
-
-
 class _Rank:
     """One process: its communicators, its streams, and what came since the last frame."""
 
@@ -59,7 +52,8 @@ class _Rank:
         self.claim: Claim | None = None
         self.since_ms: int | None = None
         self.members: dict[str, Member] = {}
-        self.streams: dict[tuple[str, Function], _Stream] = {}
+        self.newest: dict[tuple[str, Function], Perf] = {}
+        """The last operation of each stream: communicator and function."""
         self.blocks = Blocks(k)
         self.pending: list[Perf] = []
         self.seen = 0
@@ -70,8 +64,7 @@ class _Rank:
         return max(self.members.values(), key=lambda m: (m.size, m.id))
 
     def add(self, perf: Perf) -> None:
-        member = perf.member
-        self.members[member.id] = member
+        self.members[perf.member.id] = perf.member
         self.blocks_and_progress(perf)
         self.pending.append(perf)
         self.seen += 1
@@ -81,16 +74,15 @@ class _Rank:
 
     def blocks_and_progress(self, perf: Perf) -> None:
         key = (perf.member.id, perf.function)
-        stream = self.streams.get(key)
-        at = _completed_ms(perf)
-        if stream is None:
-            self.streams[key] = _Stream(perf.sn, at)
-        elif perf.sn > stream.last_sn:
+        newest = self.newest.get(key)
+        if newest is None:
+            self.newest[key] = perf
+        elif perf.sn > newest.sn:
             if perf.function not in ("Send", "Recv"):
-                self.missed += perf.sn - stream.last_sn - 1
-            stream.last_sn, stream.completed_ms = perf.sn, at
-        elif perf.sn == 0 or perf.sn + RING < stream.last_sn:
-            self.streams[key] = _Stream(perf.sn, at)
+                self.missed += perf.sn - newest.sn - 1
+            self.newest[key] = perf
+        elif perf.sn == 0 or perf.sn + RING < newest.sn:
+            self.newest[key] = perf
             self.blocks.restart(*key)
         self.blocks.add(perf.member.id, perf.function, perf.sn, perf.size_bytes, perf.exec_time_us)
 
@@ -166,8 +158,8 @@ class CollectiveReducer:
                 communicators.append(_communicator(member, number, rank.claim.gpu))
             operations += _operations(rank.pending, index, level)
             blocks += [as_block(index[key.communicator], self._k, key, sums) for key, sums in rank.blocks.take(final)]
-            for (id_, function), stream in rank.streams.items():
-                progress.append(Progress(index[id_], function, stream.last_sn, stream.completed_ms))
+            for (id_, function), newest in rank.newest.items():
+                progress.append(Progress(index[id_], function, newest.sn, _completed_ms(newest)))
             seen, missed = seen + rank.seen, missed + rank.missed
             rank.pending, rank.seen, rank.missed = [], 0, 0
         return CollectiveFrame(

@@ -12,8 +12,9 @@ from typing import Literal
 
 from runtime.health import Counters
 
-TICK_BYTES = 4 << 20
-"""Read at most this much a tick from all files together."""
+TICK_BYTES = 8 << 20
+"""Read at most this much a tick from all files together: what eight ranks' NCCL Inspectors write in their verbose form
+at 770 lines a second each is 6.4 MB."""
 
 MOST_BEHIND = 64 << 20
 """A file further behind than this is not caught up: its oldest lines are skipped, and counted."""
@@ -172,7 +173,8 @@ class FolderLines:
         if file.skip and whole:
             del whole[0]
             file.skip = False
-        lines += ((file.path.name, line.removesuffix(b"\r")) for line in whole if line)
+        name = file.path.name
+        lines += [(name, line.removesuffix(b"\r")) for line in whole if line]
         if len(rest) > LINE_BYTES and not file.skip:
             self._counters.add("dropped", label="line_too_long")
             file.skip = True
