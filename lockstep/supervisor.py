@@ -121,6 +121,9 @@ class Supervisor:
 
     def _restart(self, service: Service) -> None:
         dependents = [s for s in self._services if service.publishes and service.name in s.needs]
+        for dependent in dependents:  # all at once: each waits for what it would do in vain without this one
+            if self.running(dependent.name):
+                self._children[dependent.name].process.terminate()
         for dependent in reversed(dependents):
             self._end(dependent.name)
         try:

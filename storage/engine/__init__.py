@@ -5,6 +5,7 @@
 For trying the product, and for one machine: `clickhouse-connect`, `curl` and Grafana speak to it as to a server.
 """
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from storage.engine.folder import hold
 from storage.engine.settings import EngineSettings, check
 
 __all__ = ["EngineSettings", "serve"]
+
+_log = logging.getLogger(__name__)
 
 
 def serve(settings: EngineSettings, ready: Callable[[int], None], stop: threading.Event) -> None:
@@ -33,7 +36,12 @@ def serve(settings: EngineSettings, ready: Callable[[int], None], stop: threadin
             import aiohttp.web  # noqa: F401
 
             os.environ["TMPDIR"] = os.fspath(folder / "spool")
-            confine(folder)
+            if not confine(folder):
+                _log.warning(
+                    "no Landlock in this kernel (Linux 5.13 or newer has it): that statements reach no file outside %s "
+                    "rests on what they are refused by name; give a password to nobody whom you would give no shell",
+                    folder,
+                )
             from storage.engine.service import run
         except ImportError as error:
             raise UserError(f"no module {error.name}: pip install 'gpu-lockstep[embedded]'") from None
