@@ -27,6 +27,11 @@ CONFIRM_MS = 5_000
 SURE = 0.8
 """A verdict this confident is confirmed at once."""
 
+TWO_WITNESSES = frozenset(("exec_time_us", "step_us"))
+"""So is one that both the collectives and the training's own step times show, whatever the cause: its confidence is
+that of the cause, and who is late was tested over several rounds and told by two sources that know nothing of each
+other. Two detectors that agree are confirmed for the same reason."""
+
 RECOVER_MS = 30_000
 """An incident is over when all its verdicts have been closed for half a minute."""
 
@@ -264,7 +269,7 @@ class IncidentBook:
         active = [f for f in findings if f.state != "close"]
         if active or held.further:
             held.quiet_since_ms = None
-            sure = max((f.confidence for f in active), default=0.0) >= SURE or len({f.detector for f in active}) > 1
+            sure = len({f.detector for f in active}) > 1 or any(map(_sure, active))
             was = held.last is not None and held.last.state != "suspect"
             held.state = "confirmed" if sure or was or now - held.opened_ms >= CONFIRM_MS else "suspect"
         elif held.quiet_since_ms is None:
@@ -331,6 +336,11 @@ def _grown(before: Finding, now: Finding) -> Finding:
     if not faded:
         return now
     return msgspec.structs.replace(before, ts_ms=now.ts_ms, revision=now.revision, state=now.state)
+
+
+def _sure(finding: Finding) -> bool:
+    """Whether one verdict alone needs no time to prove itself."""
+    return finding.confidence >= SURE or {e.metric for e in finding.evidence} >= TWO_WITNESSES
 
 
 def _seen(incident: Incident) -> tuple[object, ...]:

@@ -54,6 +54,13 @@ def test_a_sure_verdict_is_confirmed_at_once() -> None:
     assert said[0].state == "confirmed"
 
 
+def test_what_collectives_and_steps_both_show_is_confirmed_at_once_whatever_the_cause() -> None:
+    arrival, steps = Evidence(text="came last", metric="exec_time_us"), Evidence(text="longer", metric="step_us")
+    assert [i.state for i in book(finding(evidence=(steps, arrival)))[1]] == ["confirmed"]
+    for one in (arrival, steps):
+        assert [i.state for i in book(finding(evidence=(one,)))[1]] == ["suspect"]
+
+
 def test_what_ends_before_it_is_confirmed_pages_nobody() -> None:
     b, said = book(finding(), finding(revision=1, state="close", at=1000))
     said += b.advance(T0 + 1000 + RECOVER_MS)
