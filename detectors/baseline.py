@@ -138,7 +138,7 @@ class Baseline:
         values = np.ascontiguousarray(values, dtype=np.float32)
         if judged is None:
             judged = np.ones(values.shape, dtype=np.bool_)
-        z, centre = np.empty_like(values), np.empty_like(values)
+        z, centre = np.empty(values.shape, dtype=np.float32), np.empty(values.shape, dtype=np.float32)
         _compare(self._cells, self._floor, state, values, judged, z, centre)
         return z, centre
 

@@ -62,10 +62,18 @@ class Rarity:
     def log(self, scores: NDArray[np.floating], rows: NDArray[np.floating]) -> Float64:
         """Logarithm of the least share of healthy things at or above each of `scores` and of its row's columns; NaN
         where any of them is."""
+        return self._least(scores, rows, 0.0)
+
+    def p_value(self, scores: NDArray[np.floating], rows: NDArray[np.floating], smallest: float) -> Float64:
+        """That share times the number of calibrations (Bonferroni: never too small, whatever their dependence), at
+        least `smallest` and at most 1."""
+        return self._least(scores, rows, smallest)
+
+    def _least(self, scores: NDArray[np.floating], rows: NDArray[np.floating], smallest: float) -> Float64:
         out = np.empty(len(scores), dtype=np.float64)
         _least(
             np.ascontiguousarray(scores, dtype=np.float64), rows, self._columns, self._lengths, self._knots,
-            self._log_shares, self._tails, out,
+            self._log_shares, self._tails, smallest, out,
         )  # fmt: skip
         return out
 
@@ -107,8 +115,10 @@ def _least(
     knots: Float64,
     log_shares: Float64,
     tails: Float64,
+    smallest: float,
     out: Float64,
 ) -> None:
+    """Logarithms of shares; with `smallest` above 0 p-values."""
     for i in range(len(scores)):
         out[i] = np.inf
         for k in range(len(lengths)):
@@ -128,6 +138,8 @@ def _least(
                 part = (score - knots[k, at - 1]) / (knots[k, at] - knots[k, at - 1])
                 share = log_shares[k, at - 1] + part * (log_shares[k, at] - log_shares[k, at - 1])
             out[i] = min(out[i], share)
+        if smallest > 0.0:
+            out[i] = min(max(np.exp(out[i]) * len(lengths), smallest), 1.0) if not np.isnan(out[i]) else np.nan
 
 
 UNCALIBRATED = Calibration(rows=0, scores=(0.0,), shares=(1.0,), tail_from=0.5, tail_share=1.0, scale=1.0, shape=0.0)

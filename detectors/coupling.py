@@ -64,7 +64,7 @@ class Couplings:
     def residual(self, z: Float32) -> Float32:
         """What of the deviations `z` (rows, columns) their fellows do not explain, in the same unit; NaN where z is.
         A metric not judged is taken to be where it belongs."""
-        out = np.empty_like(z)
+        out = np.empty(z.shape, dtype=np.float32)
         _residual(self._root, z, out)
         return out
 

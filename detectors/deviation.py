@@ -71,8 +71,12 @@ _SETTLE: Float32 = np.array(
 _MEASURED_AT = np.array([RAW_AT[name] for name in MEASURED])
 _COUNTED_AT = np.array([RAW_AT[name] for name in COUNTED])
 _POWER, _AVERAGE = RAW_AT["power_w"], RAW_AT["power_average_w"]
-_RAW_UTILIZATION, _RAW_SM_ACTIVE = RAW_AT["gpu_utilization_pct"], RAW_AT["sm_active_ratio"]
-_UTILIZATION, _SM_ACTIVE = COMPARED_AT["gpu_utilization_pct"], COMPARED_AT["sm_active_ratio"]
+_USE_AT = (
+    COMPARED_AT["gpu_utilization_pct"],
+    COMPARED_AT["sm_active_ratio"],
+    RAW_AT["gpu_utilization_pct"],
+    RAW_AT["sm_active_ratio"],
+)
 
 _NO_READINGS = Matrix((), (), b"")
 
@@ -208,7 +212,7 @@ class Deviations:
             return
         readings, scored, settled, here = self._pending
         self._pending = None
-        everybody = bool(usual.all())
+        everybody = all(usual.tolist())
         self.baseline.learn(readings, self._state, settled if everybody else settled & usual[:, None])
         self.couplings.learn(scored, usual)
         _remember(
@@ -310,10 +314,7 @@ class Deviations:
             self._has_job = np.array([bool(job) for job in jobs], dtype=np.bool_)
         before, self._state = self._state, np.empty_like(self._state)
         settled = np.empty(readings.shape, dtype=np.bool_)
-        _settle(
-            _use(raw, _RAW_UTILIZATION, _RAW_SM_ACTIVE), _use(readings, _UTILIZATION, _SM_ACTIVE), self._has_job,
-            before, _SETTLE, self._state, self._age, settled,
-        )  # fmt: skip
+        _settle(raw, readings, _USE_AT, self._has_job, before, _SETTLE, self._state, self._age, settled)
         if changed:
             self._jobs = jobs
             settled[self._renamed(jobs, before)] = False
@@ -332,13 +333,6 @@ class Deviations:
         self.couplings.forget(other)
         self._age[other] = 0
         return other
-
-
-def _use(values: Float32, utilization: int, sm_active: int) -> Float32:
-    """Percent that each row is at work, by whatever tells it."""
-    used = values[:, utilization]
-    missing = np.isnan(used)
-    return np.where(missing, values[:, sm_active] * 100, used) if missing.any() else used
 
 
 @compiled
@@ -415,8 +409,9 @@ def _read(
 
 @compiled
 def _settle(
-    used_now: Float32,
-    used: Float32,
+    raw: Float32,
+    readings: Float32,
+    use: tuple[int, int, int, int],
     has_job: NDArray[np.bool_],
     before: Index,
     settle: Float32,
@@ -426,14 +421,20 @@ def _settle(
 ) -> None:
     """What each row does now (`state`), for how long (`age`), and which of its metrics may be judged. GPUs that did not
     work in this tick though on average they still do are a mixture that nobody can judge."""
+    utilization, sm_active, raw_utilization, raw_sm_active = use
     for r in range(len(before)):
+        used, used_now = readings[r, utilization], raw[r, raw_utilization]
+        if np.isnan(used):
+            used = readings[r, sm_active] * np.float32(100.0)
+        if np.isnan(used_now):
+            used_now = raw[r, raw_sm_active] * np.float32(100.0)
         was_working = before[r] == WORKING
         working = was_working
-        if not np.isnan(used[r]):
-            working = used[r] >= (WORKING_UNTIL_PCT if was_working else WORKING_FROM_PCT)
+        if not np.isnan(used):
+            working = used >= (WORKING_UNTIL_PCT if was_working else WORKING_FROM_PCT)
         state[r] = WORKING if working else WAITING if has_job[r] else IDLE
         age[r] = age[r] + 1.0 if state[r] == before[r] or before[r] == _NEW else 0.0
-        leaving = state[r] == WORKING and used_now[r] < WORKING_UNTIL_PCT
+        leaving = state[r] == WORKING and used_now < WORKING_UNTIL_PCT
         for c in range(settled.shape[1]):
             settled[r, c] = not leaving and age[r] >= settle[c]
 

@@ -108,8 +108,7 @@ class Forest:
 
     def p_value(self, rows: Float32, scores: Float64) -> Float64:
         """How rare rows like these, with these `scores`, are among healthy ones; NaN where the score is."""
-        p: Float64 = np.clip(np.exp(self._rarity.log(scores, rows)) * len(CHANNELS), SMALLEST_P, 1.0)
-        return p
+        return self._rarity.p_value(scores, rows, SMALLEST_P)
 
     def to_bytes(self) -> bytes:
         """The portable file: magic, digest of the rest, header length, JSON header, arrays (little-endian)."""

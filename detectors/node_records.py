@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.baseline import Baseline
-from detectors.condition import Float32
+from detectors.compile import compiled
+from detectors.condition import Float32, Index
 from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED_NAMES, Deviation
 from detectors.event_watch import EventWatch
 from detectors.magnitude import strongest
@@ -61,10 +62,9 @@ def features_of(frame: NodeFrame, tick: Deviation, scores: Scores, model: str, e
     ]
     jobs = [gpu.job for gpu in gpus]
     rows = len(jobs)  # GPUs that are known and not in the frame come after those in it
-    z, centres = tick.z[:rows, _PUBLISHED_AT], tick.centre[:rows, _PUBLISHED_AT]
-    readings = np.empty((rows, len(READ)), dtype="<f4")
-    readings[:, : len(PUBLISHED)] = tick.readings[:rows, _PUBLISHED_AT]
-    readings[:, len(PUBLISHED) :] = tick.raw[:rows, _AS_READ_AT]
+    z, centres, readings = (np.empty((rows, n), dtype="<f4") for n in (len(PUBLISHED), len(PUBLISHED), len(READ)))
+    _publish(tick.z, tick.centre, tick.readings, tick.raw, _PUBLISHED_AT, _AS_READ_AT, z, centres, readings)
+    host = _host(frame)
     out = []
     for job in dict.fromkeys(jobs):
         own: slice | list[int] = slice(None)
@@ -83,13 +83,33 @@ def features_of(frame: NodeFrame, tick: Deviation, scores: Scores, model: str, e
                 model=model,
                 rack=frame.rack,
                 gpus=theirs,
-                z=Matrix(uuids, PUBLISHED, z[own].astype("<f4", copy=False).tobytes()),
+                z=Matrix(uuids, PUBLISHED, z[own].tobytes()),
                 readings=Matrix(uuids, READ, readings[own].tobytes()),
-                centres=Matrix(uuids, PUBLISHED, centres[own].astype("<f4", copy=False).tobytes()),
-                host=_host(frame),
+                centres=Matrix(uuids, PUBLISHED, centres[own].tobytes()),
+                host=host,
             )
         )
     return out
+
+
+@compiled
+def _publish(
+    z: Float32,
+    centre: Float32,
+    readings: Float32,
+    raw: Float32,
+    published: Index,
+    as_read: Index,
+    z_out: Float32,
+    centre_out: Float32,
+    readings_out: Float32,
+) -> None:
+    for r in range(len(z_out)):
+        for k in range(len(published)):
+            c = published[k]
+            z_out[r, k], centre_out[r, k], readings_out[r, k] = z[r, c], centre[r, c], readings[r, c]
+        for k in range(len(as_read)):
+            readings_out[r, len(published) + k] = raw[r, as_read[k]]
 
 
 def baselines_of(frame: NodeFrame, tick: Deviation, baseline: Baseline) -> Baselines:

@@ -44,20 +44,32 @@ def _walk(
     expected: float,
     out: Float64,
 ) -> None:  # pragma: no cover - compiled
-    trees = feature.shape[0]
     rows = np.maximum(given, floor)  # NaN stays NaN
-    for start in range(0, rows.shape[0], _BLOCK):
-        stop = min(start + _BLOCK, rows.shape[0])
-        for r in range(start, stop):
-            out[r] = 0.0
-        for t in range(trees):
-            for r in range(start, stop):
-                i = 0
+    one, inner = np.uint64(1), np.uint64(INNER)  # unsigned: an index that is never counted from the end
+    for start in range(0, len(rows), _BLOCK):
+        stop = min(start + _BLOCK, len(rows))
+        out[start:stop] = 0.0
+        for t in range(len(feature)):
+            of, at, end = feature[t], threshold[t], leaf[t]
+            for r in range(start, stop - 3, 4):  # each waits for its own last step only: four beside each other
+                a, b, c, d = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
+                i = j = k = m = np.uint64(0)
                 for _ in range(DEPTH):
-                    i = 2 * i + 1 + (rows[r, feature[t, i]] > threshold[t, i])
-                out[r] += leaf[t, i - INNER]
-        for r in range(start, stop):
-            out[r] = np.exp2(-(out[r] / trees) / expected)
-            for k in range(rows.shape[1]):
-                if np.isnan(rows[r, k]):
-                    out[r] = np.nan
+                    i = i + i + one + np.uint64(a[of[i]] > at[i])
+                    j = j + j + one + np.uint64(b[of[j]] > at[j])
+                    k = k + k + one + np.uint64(c[of[k]] > at[k])
+                    m = m + m + one + np.uint64(d[of[m]] > at[m])
+                out[r] += end[i - inner]
+                out[r + 1] += end[j - inner]
+                out[r + 2] += end[k - inner]
+                out[r + 3] += end[m - inner]
+            for r in range(stop - (stop - start) % 4, stop):
+                row, i = rows[r], np.uint64(0)
+                for _ in range(DEPTH):
+                    i = i + i + one + np.uint64(row[of[i]] > at[i])
+                out[r] += end[i - inner]
+    for r in range(len(rows)):
+        out[r] = np.exp2(-(out[r] / len(feature)) / expected)
+        for k in range(rows.shape[1]):
+            if np.isnan(rows[r, k]):
+                out[r] = np.nan

@@ -28,12 +28,12 @@ class Matrix(msgspec.Struct, frozen=True, array_like=True):
     data: bytes
 
     def __post_init__(self) -> None:
-        expected = 4 * len(self.rows) * len(self.columns)
-        if len(self.data) != expected:
-            raise ValueError(f"matrix data has {len(self.data)} bytes, {expected} expected")
-        if len(set(self.columns)) != len(self.columns):
+        rows, columns, size = self.rows, self.columns, len(self.data)
+        if size != 4 * len(rows) * len(columns):
+            raise ValueError(f"matrix data has {size} bytes, {4 * len(rows) * len(columns)} expected")
+        if len(set(columns)) != len(columns):
             raise ValueError("matrix columns repeat a name")
-        if len(set(self.rows)) != len(self.rows):
+        if len(set(rows)) != len(rows):
             raise ValueError("matrix rows repeat a name")
 
     @classmethod
