@@ -53,7 +53,7 @@ sql: $(DEV_STAMP)  ## Write docs/sql.md anew: the questions and their answers
 	PYTHONPATH=tests/support:. $(BIN)/python tests/support/sql_page.py > docs/sql.md
 
 bench: $(DEV_STAMP)  ## Speed and memory, printed as ratios measured side by side
-	@for name in agent_cost baseline embedded_engine forest reporter worker; do \
+	@for name in agent baseline embedded_engine forest reporter worker; do \
 		echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
 	@if [ -d $(DATA) ]; then $(BIN)/python -m bench.quality --data $(DATA); \
 		else echo "== quality: left out, there is no $(DATA) (DATA=DIR)"; fi
