@@ -63,8 +63,11 @@ def main(factory: str, argument: str) -> None:
             else:
                 reply = collect(collectors, requests.decode(body))
             rest = memoryview(frame(reply))
-            while rest:
-                rest = rest[os.write(output, rest) :]
+            try:
+                while rest:
+                    rest = rest[os.write(output, rest) :]
+            except BrokenPipeError:  # the agent did not wait for a late answer, or is gone
+                return
 
 
 if __name__ == "__main__":
