@@ -10,7 +10,11 @@ from runtime.errors import UserError
 from storage.batch import Taken
 from storage.client import REFUSED, one_line
 from storage.columns import Columns, columns
+<<<<<<< HEAD
+from storage.native import Packed, block, compressed
+=======
 from storage.native import block, compressed
+>>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
 from storage.tables import Table
 
 UNFIT = frozenset({6, 27, 38, 41, 53, 69, 70, 72, 117, 128, 131, 190, 321, 349})
@@ -55,13 +59,14 @@ def put(client: Inserts, table: Table, made: Columns) -> None:
         client.raw_insert("", insert_block=compressed(statement + rows), compression="lz4")
 
 
-def insert(client: Inserts, table: Table, taken: Sequence[Taken]) -> Stored:
-    """Store what `table` keeps of the records. Where a value does not fit, halve until it is known whose it is.
+def insert(client: Inserts, table: Table, taken: Sequence[Taken], known: dict[str, Packed] | None = None) -> Stored:
+    """Store what `table` keeps of the records; `known` as in `columns`. Where a value does not fit, halve until it is
+    known whose it is.
 
     Raises Away where the rows may fit later, UserError where no later attempt can help (no table, no right).
     """
     try:
-        made = columns(table, [one.record for one in taken])
+        made = columns(table, [one.record for one in taken], known)
         put(client, table, made)
         return Stored(made.rows, made.unknown, [])
     except (DataError, ValueError, TypeError, OverflowError, LookupError) as error:

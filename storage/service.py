@@ -1,6 +1,7 @@
 """The writer as a process: topics on one side, ClickHouse on the other."""
 
 import contextlib
+import gc
 import logging
 import socket
 import threading
@@ -36,6 +37,10 @@ log = logging.getLogger("lockstep.writer")
 
 ROLLED_S = 5.0
 """How long the end waits for a roll-up that is being computed."""
+
+COLLECT_AFTER = 100_000
+"""Objects between two looks for circular garbage. A batch is tens of thousands of objects without circles, and looking
+through them again and again was a fifth of the writer's time."""
 
 PATIENCE_S = 2.0
 """Between two tries while ClickHouse does not answer yet."""
@@ -79,9 +84,12 @@ def run(settings: WriterSettings, stop: threading.Event) -> None:
     limits = Limits(batch_rows=settings.batch_rows, batch_s=settings.batch_s)
     ended = threading.Event()
     roller = _roller(settings, counters, clock, ended)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER)
     try:
         Writer(consumer, producer, client, settings.cluster, health, counters, clock, limits).run(stop)
     finally:
+        gc.set_threshold(*thresholds)
         ended.set()
         consumer.close()
         producer.close(5)

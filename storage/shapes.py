@@ -67,7 +67,8 @@ class Shape(Protocol):
 
     def columns(self, record: type[Record]) -> tuple[Column, ...]: ...
     def expand(self, records: Sequence[Any]) -> Rows: ...
-    def size(self, record: Any) -> int: ...
+    def size(self, record: Any) -> int:
+        """About how many rows a record becomes: items without readings do not count."""
 
 
 class One:

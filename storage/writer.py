@@ -8,6 +8,7 @@ committed and nothing more is taken.
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from runtime.clock import Clock
@@ -17,9 +18,10 @@ from runtime.health import Counters, HealthReporter
 from runtime.log import Repeats
 from schemas.codec import encode
 from schemas.record import Record
-from storage.batch import Bad, Batch, Brakes, Message, Taken
-from storage.insert import Away, Inserts, Stored, insert
-from storage.tables import BY_RECORD, Table
+from storage.batch import Bad, Batch, Brakes, Message
+from storage.insert import Away, Inserts, insert
+from storage.native import Packed
+from storage.tables import BY_RECORD
 
 PROCESS = "writer"
 log = logging.getLogger("lockstep.writer")
@@ -147,12 +149,9 @@ class Writer:
 
     def _store(self, batch: Batch, stop: threading.Event) -> None:
         for record, taken in batch.taken.items():
+            known: dict[str, Packed] = {}
             for table in BY_RECORD[record]:
-
-                def attempt(table: Table = table, taken: Sequence[Taken] = taken) -> Stored:
-                    return insert(self._client, table, taken)
-
-                stored = self._insist(attempt, stop)
+                stored = self._insist(partial(insert, self._client, table, taken, known), stop)
                 self._counters.add("sent", stored.rows, table.name)
                 for name, count in stored.unknown.items():
                     self._ignored(name, count)
