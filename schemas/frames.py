@@ -2,12 +2,8 @@
 
 The names of rows and columns, and the list of GPUs, are most of a frame's bytes and nearly always those of the frame
 before. They are compared as bytes with what was last read from the same node, and where nothing changed the frame gets
-<<<<<<< HEAD
 the very same objects, the names of columns also from node to node; readers may count on that for speed, never for
 truth. Numbers are taken as they are.
-=======
-the very same objects; readers may count on that for speed, never for truth. Numbers are taken as they are.
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
 """
 
 from copy import copy
@@ -56,10 +52,7 @@ class FrameDecoder(Generic[R]):
             tag=cls.__struct_config__.tag,
         )
         self._light = msgspec.msgpack.Decoder(light)
-<<<<<<< HEAD
         self._columns: dict[bytes, tuple[str, ...]] = {}
-=======
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
         self._names: dict[tuple[str, str], _Names] = {}
         self._items: dict[str, tuple[Raw, Any]] = {}
 
@@ -82,13 +75,9 @@ class FrameDecoder(Generic[R]):
         known = self._names.get((node, section))
         if known is None or known[0] != sheet.rows or known[1] != sheet.columns:
             rows, columns = Raw(bytes(sheet.rows)), Raw(bytes(sheet.columns))
-<<<<<<< HEAD
             named = self._columns.get(bytes(columns)) or _NAMES.decode(columns)
             _keep(self._columns, bytes(columns), named)
             known = rows, columns, Matrix(_NAMES.decode(rows), named, sheet.data)
-=======
-            known = rows, columns, Matrix(_NAMES.decode(rows), _NAMES.decode(columns), sheet.data)
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
             _keep(self._names, (node, section), known)
         if len(sheet.data) != len(known[2].data):
             raise ValueError("the data has another size than the names say")

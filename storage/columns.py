@@ -1,11 +1,7 @@
 """Records to the columns of one table: a batch at a time, readings never touched one by one."""
 
 from collections import Counter
-<<<<<<< HEAD
 from collections.abc import Mapping, Sequence
-=======
-from collections.abc import Sequence
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
 from typing import NamedTuple
 
 from schemas.matrix import Matrix
@@ -34,43 +30,28 @@ def columns(table: Table, records: Sequence[Record], known: dict[str, Packed] | 
     rows = table.shape.expand(records)
     readings = map(Numbers, rows.readings.T if rows.readings is not None else ())
     data: list[Packed] = []
-<<<<<<< HEAD
     known = {} if known is None else known
-=======
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
     for column in table.columns:
         if column.get is None:
             data.append(next(readings))
             continue
         objects, which = rows.parts[column.part]
-<<<<<<< HEAD
         packed = known.get(column.name) if column.part == "record" else None
         if packed is None:
             packed = column.stored.pack(list(map(column.get, objects)))
         if column.part == "record":
             known[column.name] = packed
-=======
-        packed = column.stored.pack(list(map(column.get, objects)))
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
         data.append(packed if which is None else packed.take(which))
     return Columns(data, rows.total, rows.unknown)
 
 
 def row_count(record: Record) -> int:
-<<<<<<< HEAD
     """About how many rows, over all tables, a record becomes (GPUs without readings do not count)."""
     known = _SECTIONS.get(type(record))
     if not known:
         return sum([shape.size(record) for shape in _SHAPES.get(type(record), ())])
     sections: Mapping[str, Matrix] = getattr(record, "sections", {})
     return 1 + sum([len(matrix.rows) for name, matrix in sections.items() if name in known])
-=======
-    """How many rows, over all tables, a record becomes."""
-    count = 0
-    for shape in _SHAPES.get(type(record), ()):
-        count += shape.size(record)
-    return count
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
 
 
 def unknown_sections(record: Record) -> tuple[str, ...]:

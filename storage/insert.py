@@ -10,11 +10,7 @@ from runtime.errors import UserError
 from storage.batch import Taken
 from storage.client import REFUSED, one_line
 from storage.columns import Columns, columns
-<<<<<<< HEAD
 from storage.native import Packed, block, compressed
-=======
-from storage.native import block, compressed
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
 from storage.tables import Table
 
 UNFIT = frozenset({6, 27, 38, 41, 53, 69, 70, 72, 117, 128, 131, 190, 321, 349})

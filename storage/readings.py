@@ -34,16 +34,10 @@ class Readings:
 
     def expand(self, records: Sequence[Any]) -> Rows:
         unknown: Counter[str] = Counter()
-<<<<<<< HEAD
         # By identity: a decoder gives frames of one layout the same names, and of others the answer is the same.
         by_layout: dict[int, list[tuple[int, Sequence[Any], Matrix]]] = {}
         described: dict[tuple[int, int], tuple[Sequence[Any], Sequence[Any]]] = {}
         for place, record in enumerate(records):
-=======
-        by_layout: dict[tuple[str, ...], list[tuple[Any, Sequence[Any], bytes]]] = {}
-        described: dict[tuple[int, int], tuple[Sequence[Any], Sequence[Any]]] = {}
-        for record in records:
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
             matrix: Matrix = record.sections.get(self.section, _NONE)
             group: Sequence[Any] = matrix.rows
             if self._describe:
@@ -53,7 +47,6 @@ class Readings:
                     described[both] = _with_rows(items, matrix.rows)
                 group, bare = described[both]
                 if bare:
-<<<<<<< HEAD
                     by_layout.setdefault(id(_NONE.columns), []).append((place, bare, _NONE))
             if group:
                 by_layout.setdefault(id(matrix.columns), []).append((place, group, matrix))
@@ -72,33 +65,11 @@ class Readings:
         names = Shared.of(groups)
         whose = Shared(records, np.repeat(np.array(owners, np.int64), lengths(groups)))
         parts: dict[Part, Shared] = {"record": whose, "row": names, "item": names}
-=======
-                    by_layout.setdefault((), []).append((record, bare, b""))
-            if matrix.rows:
-                by_layout.setdefault(matrix.columns, []).append((record, group, matrix.data))
-        owners: list[Any] = []
-        groups: list[Sequence[Any]] = []
-        blocks = [np.empty((0, len(self.metrics)), np.float32)]
-        for layout, members in by_layout.items():
-            here, rows, data = zip(*members, strict=True)
-            owners += here
-            groups += rows
-            values = np.frombuffer(b"".join(data), dtype="<f4").reshape(sum(map(len, rows)), len(layout))
-            blocks.append(self._aligned(layout, values, unknown))
-        readings = np.concatenate(blocks)
-        names = Shared.of(groups)
-        parts: dict[Part, Shared] = {"record": Shared.repeated(owners, lengths(groups)), "row": names, "item": names}
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
         return Rows(len(readings), parts, readings, unknown)
 
     def size(self, record: Any) -> int:
         matrix: Matrix = record.sections.get(self.section, _NONE)
-<<<<<<< HEAD
         return len(matrix.rows)
-=======
-        bare = _with_rows(getattr(record, self._describe), matrix.rows)[1] if self._describe else ()
-        return len(matrix.rows) + len(bare)
->>>>>>> d56d6c9cae79cde14efe1c14e33344bf0505707f
 
     def _aligned(self, layout: tuple[str, ...], values: Float32, unknown: Counter[str]) -> Float32:
         """`values` in the table's columns, NaN where the sender has none."""
