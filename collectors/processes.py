@@ -11,11 +11,15 @@ from typing import Literal, NamedTuple
 
 from collectors.cgroup import NOWHERE, Place, parse_cgroup
 from collectors.devices import CONSTRAINED, LOCAL_RANKS
+from collectors.digits import count_of, whole
 from collectors.kernel_files import content, process_ids
 from schemas.jobkey import job_key
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """Global rank, the launcher nearest to the training process first (torchrun under Slurm sets both)."""
+
+MOST_RANKS = 1 << 24
+"""A rank from here on is none: the largest jobs have some hundred thousand."""
 
 POD_GROUP = "LOCKSTEP_POD_GROUP_UID"
 """Set in a pod by the downward API, from a label that all pods of a job share and pods of no other job."""
@@ -58,7 +62,7 @@ def parse_start(stat: str) -> int:
     >>> parse_start("7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 8812 0")
     8812
     """
-    return int(stat.rpartition(")")[2].split()[19])
+    return count_of(stat.rpartition(")")[2].split()[19])
 
 
 def work_of(environment: Mapping[str, str], cluster: str = "", place: Place = NOWHERE) -> Work | None:
@@ -77,7 +81,8 @@ def work_of(environment: Mapping[str, str], cluster: str = "", place: Place = NO
     if job is None:
         return None
     said = next((environment[name] for name in RANK_VARIABLES if environment.get(name)), "")
-    return Work(job, int(said) if said.isdecimal() else None)
+    rank = whole(said)
+    return Work(job, rank if rank is not None and rank < MOST_RANKS else None)
 
 
 def _alone(environment: Mapping[str, str]) -> bool:

@@ -28,6 +28,19 @@ def job_key(
     >>> job_key({"MASTER_ADDR": "n1", "MASTER_PORT": "29500"})
     'master:n1:29500'
     """
+    key = _key(environment, pod_group_uid, communicators, cluster)
+    if key is None or len(key) <= LONGEST:
+        return key
+    return f"{key[:KEPT]}~{digest(key, len(key))}"
+
+
+LONGEST, KEPT = 256, 200
+"""Letters of a name in a record (schemas.record.Name), and of those of a longer key that are kept before its digest."""
+
+
+def _key(
+    environment: Mapping[str, str], pod_group_uid: str, communicators: tuple[Communicator, ...], cluster: str
+) -> str | None:
     array, task = environment.get("SLURM_ARRAY_JOB_ID"), environment.get("SLURM_ARRAY_TASK_ID")
     slurm = f"{array}_{task}" if array and task else environment.get("SLURM_JOB_ID")
     if slurm:

@@ -394,3 +394,17 @@ def test_a_proc_that_vanishes_leaves_nobody_alive_and_raises_nothing(tmp_path: P
     assert not processes.alive(7)
     assert processes.ranks() == {}
     assert processes.seen_as(7, "1") is None
+
+
+@pytest.mark.parametrize("said", ["-1", "3.5", "²", "9" * 12, "9" * 5000])
+def test_a_rank_that_no_job_has_is_none(said: str) -> None:
+    assert work_of({"MASTER_ADDR": "n1", "MASTER_PORT": "1", "RANK": said}) == Work("master:n1:1", None)
+
+
+def test_a_job_s_name_that_is_too_long_for_a_record_is_cut_and_stays_its_own() -> None:
+    one, other = (work_of({"TORCHELASTIC_RUN_ID": "n" * 5000 + end}) for end in "ab")
+    assert one is not None
+    assert other is not None
+    assert one != other
+    assert len(one.job) < 256
+    assert one.job.startswith("torchelastic:nnn")
