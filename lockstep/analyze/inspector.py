@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from collectors.collectives import Claim, CollectiveReducer
 from collectors.inspector import IGNORED, DumpStats, InspectorReader, Member, Parsed, Perf, Process, Rejected
@@ -63,7 +64,8 @@ def decoded(input_: Input) -> Iterator[dict[str, Any]]:
         found = reader.read(line) if line.strip() else IGNORED
         if isinstance(found, Rejected):
             continue
-        fields = found._asdict() | found.process._asdict()
+        fields = found._asdict() if isinstance(found, DumpStats) else asdict(found)
+        fields |= found.process._asdict()
         fields |= {f"communicator_{name}": value for name, value in found.member._asdict().items()}
         del fields["process"], fields["member"]
         yield {"line": number, "event": "dump_stats" if isinstance(found, DumpStats) else "operation", **fields}
