@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from bench.fuzz.mutate import FLOOD, LONGEST, mutate
-from bench.fuzz.parser import Parser, fed
+from bench.fuzz.parser import PATIENCE_S, Parser, fed
 
 ROOM = 1 << 30
 """Bytes of address space over what the samples needed: whoever asks for more gets a MemoryError, which is a fault."""
@@ -33,8 +33,10 @@ class Watch:
 
     def samples(self) -> None:
         """All samples once, and the limit of memory above what they took."""
-        for seed in self._parser.seeds:
+        limited, self._parser = self._parser, self._parser._replace(limit_s=PATIENCE_S)
+        for seed in limited.seeds:
             self.feed(seed)
+        self._parser, self._slowest_s = limited, 0.0
         self._base_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + ROOM

@@ -24,6 +24,10 @@ class Parser(NamedTuple):
     limit_s: float = 2.0
 
 
+PATIENCE_S = 300.0
+"""For the samples themselves, which may have to be compiled for."""
+
+
 class TooSlow(BaseException):
     """The input took longer than its limit. No Exception: nothing on the way may take it for its own."""
 
