@@ -73,6 +73,7 @@ class Spool:
             self._delivered = max(self._delivered, self._segments[0].first)
         self._next = max(self._delivered, self._end())
         self._gap_to = 0
+        self._failing = False
         self._file: BinaryIO | None = None
         self._reader = _Reader()
         self._forget()
@@ -168,14 +169,22 @@ class Spool:
             assert self._file is not None
             if self._file.write(framed) != len(framed):
                 raise OSError("short write")
-        except OSError:
+        except OSError as error:
             # What was written of it is a torn tail: the next entry begins a new segment.
             self._counters.add("errors", label="spool_write")
+            if not self._failing:
+                logger.warning(
+                    "spool %s takes nothing (%s): records wait in memory", self._folder, error.strerror or error
+                )
+            self._failing = True
             self._end_segment()
             if self._segments and not self._segments[-1].size:
                 self._segments.pop().path.unlink(missing_ok=True)
         else:
             self._segments[-1].size += len(framed)
+            if self._failing:
+                logger.info("spool %s takes records again", self._folder)
+            self._failing = False
 
     def _begin_segment(self, first: int) -> None:
         self._end_segment()

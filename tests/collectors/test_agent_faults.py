@@ -185,8 +185,9 @@ def test_an_inspector_file_that_ends_in_the_middle_of_a_character_costs_that_lin
 
 
 def test_a_full_spool_disk_stops_no_tick_and_no_record_while_the_broker_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     counters, clock, sender = Counters(), FakeClock(T0), FakeSender()
     core = AgentCore(IDENTITY, [Beat()], 1, clock, counters)
     spool = Spool(tmp_path, 1 << 20, counters)
@@ -210,6 +211,11 @@ def test_a_full_spool_disk_stops_no_tick_and_no_record_while_the_broker_answers(
     counted = counters.labelled()
     assert counted[("errors", "spool_write")] == 21
     assert not any(name == "dropped" for name, _ in counted)
+    said = [record.getMessage() for record in caplog.records if record.name == "collectors.spool"]
+    assert said == [
+        f"spool {tmp_path} takes nothing (No space left on device): records wait in memory",
+        f"spool {tmp_path} takes records again",
+    ]
     assert list(tmp_path.glob("*.spool"))  # from when there was room again
 
 
