@@ -21,6 +21,8 @@ RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLUR
 MOST_RANKS = 1 << 24
 """A rank from here on is none: the largest jobs have some hundred thousand."""
 
+_RANK_SIGNS = tuple(f"{name}=".encode() for name in RANK_VARIABLES)
+
 POD_GROUP = "LOCKSTEP_POD_GROUP_UID"
 """Set in a pod by the downward API, from a label that all pods of a job share and pods of no other job."""
 
@@ -151,10 +153,19 @@ class Processes:
                 pinned = self._pinned.get(pid)
                 if looked and pinned is not None and (pinned.work is None or pinned.work.rank is None):
                     del self._pinned[pid]
-                self.told(pid)
+                if self._names_a_rank(pid):
+                    self.told(pid)
         for pid in self._pinned.keys() - here:
             del self._pinned[pid]
         return self._one_each([pid for pid, told in self._pinned.items() if told.work and told.work.rank is not None])
+
+    def _names_a_rank(self, pid: int) -> bool:
+        """Whether its environment has one of RANK_VARIABLES, or something that ends like one: few processes have."""
+        try:
+            environment = content(f"{self._proc}/{pid}/environ")
+        except OSError:
+            return False
+        return any(name in environment for name in _RANK_SIGNS)
 
     def _one_each(self, pids: list[int]) -> dict[int, Work]:
         nearest: dict[str, int] = {}

@@ -118,6 +118,21 @@ def test_v4_3_bare_lines_belong_to_their_marker() -> None:
     assert found[4] == Rejected("unattributable")
 
 
+def test_communicators_that_take_turns_in_one_file_stay_apart() -> None:
+    headers = [header(), header(rank=5), header()]
+    found = read(*(line(header=h, metadata=metadata(), coll_perf=collective()) for h in headers))
+    assert [perf(one).member.rank for one in found] == [headers[0]["rank"], 5, headers[0]["rank"]]
+
+
+def test_a_header_that_cannot_be_is_refused_each_time() -> None:
+    wrong = line(header=header(rank=8, n_ranks=8), metadata=metadata(), coll_perf=collective())
+    assert read(wrong, wrong) == [Rejected("bad_field")] * 2
+
+
+def test_a_header_of_null_is_none() -> None:
+    assert read(line(header=None, metadata=metadata(), coll_perf=collective())) == [Rejected("unattributable")]
+
+
 def test_bare_lines_after_a_lost_marker_are_counted_not_guessed() -> None:
     assert read(line(coll_perf=collective())) == [Rejected("unattributable")]
 
