@@ -325,13 +325,15 @@ class StepDetector:
         return int(order[0]) if fits and worst >= ALONE * next_ else None
 
     def culprit(self, rank: int) -> StepCulprit:
-        """What the recent steps say of one rank that is blamed; of one that stalls now and then, all of them."""
+        """What the recent steps say of one rank that is blamed; of one that stalls now and then, those since."""
         late = self._late
         if late.steady[rank]:
             rows = list(self._recent)[-max(int(late.hits[rank]) + 1, LEAST_STEPS) :]
             onset = int(late.onset_ms[rank]), int(late.onset_mark[rank])
         else:
-            rows, onset = list(self._recent), self.stalls.since(rank)
+            onset = self.stalls.since(rank)
+            # Since its first stall: the beginning of a lasting slowness is counted as stalls before it is steady.
+            rows = [row for row in self._recent if row.end_ms >= onset[0]]
         own, blocked, step = self.own.centre, self.blocked.centre, self.usual_us
         return describe(rank, rows, float(own[rank]), blocked, step, onset)
 

@@ -202,6 +202,16 @@ def test_steps_tell_of_a_rank_that_others_blame_what_it_did_since() -> None:
     assert detector.account(9, T0 + 999_000) is None
 
 
+def test_the_first_steps_of_a_lasting_slowness_are_no_stalls_now_and_then() -> None:
+    """Four in a row are counted as stalls before eight are steady; they are told as what they are."""
+    detector = StepDetector()
+    found = list(states(detector, one(9, 25_000), 105, 1, lambda _: np.nan))
+    assert found[-1].stalling == {9}
+    assert not found[-1].steady
+    assert not detector.culprit(9).sporadic
+    assert detector.culprit(9).excess_us == pytest.approx(25_000, rel=0.1)
+
+
 def test_stalls_that_wander_are_nobodys() -> None:
     def own(tick: int) -> np.ndarray:
         return one(int(np.random.default_rng(tick).integers(16)), 60_000)(tick if tick % 12 == 0 else 0)
