@@ -205,7 +205,7 @@ def test_steps_tell_of_a_rank_that_others_blame_what_it_did_since() -> None:
 def test_the_first_steps_of_a_lasting_slowness_are_no_stalls_now_and_then() -> None:
     """Four in a row are counted as stalls before eight are steady; they are told as what they are."""
     detector = StepDetector()
-    found = list(states(detector, one(9, 25_000), 105, 1, lambda _: np.nan))
+    found = list(states(detector, one(9, 25_000, since=130), 135, 1, lambda _: np.nan))
     assert found[-1].stalling == {9}
     assert not found[-1].steady
     assert not detector.culprit(9).sporadic
