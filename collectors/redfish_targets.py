@@ -75,7 +75,7 @@ def load(path: Path, rack: str, environment: Mapping[str, str]) -> list[Target]:
         raise UserError(f"{path}: cannot be read ({error}); give the list of controllers by --bmc-targets") from None
     except RecursionError:
         raise UserError(f"{path}: nested too deep for a list of controllers") from None
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except ValueError as error:  # no TOML, another schema, a date or number that cannot be
         raise UserError(f"{path}: {error}") from None
     names = [entry.name for entry in listing.bmc]
     twice = next((name for name in names if names.count(name) > 1), None)

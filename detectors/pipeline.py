@@ -27,7 +27,7 @@ from detectors.pipeline_words import (
     stall_verdict,
     worker_verdict,
 )
-from detectors.pipeline_work import Work, weigh
+from detectors.pipeline_work import Work, ratio, weigh
 from schemas.finding import Finding, Subject
 
 COSTS = 0.02
@@ -59,7 +59,7 @@ class PipelineDetector:
     def update(self, tick_ms: int, step: int, ops: PipelineOps) -> list[Finding]:
         """Judge one step; about one without computation nothing is said."""
         cells = grid(ops, RISE)
-        if cells is None:
+        if cells is None or not np.nansum(cells.durations) > 0:
             return []
         self._ticks.append((tick_ms, step))
         slow = self._peers.compare(cells)
@@ -106,7 +106,7 @@ class PipelineDetector:
         with_it[d, s] *= np.exp(excess)
         own, order = slice(d, d + 1), even.order
         without = pipeline_time(even.durations[own], order[own])
-        return Cost(pipeline_time(with_it[own], order[own]) / without, even.time(with_it) / usual)
+        return Cost(ratio(pipeline_time(with_it[own], order[own]), without), ratio(even.time(with_it), usual))
 
     def _replicas(self, tick_ms: int, cells: Grid, slow: Slowness) -> list[Finding]:
         said = []

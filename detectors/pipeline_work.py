@@ -74,16 +74,21 @@ def weigh(even: Grid) -> Work:
     load = _mean(took, 3).sum(axis=(2, 3))
     heaviest, agree, weight = _heaviest(load)
     return Work(
-        by_microbatch=usual / equal_time,
-        by_stage=usual / even.time(by_stages),
-        by_stage_alone=equal_time / even.time(np.where(there, over_stages, np.nan)),
+        by_microbatch=ratio(usual, equal_time),
+        by_stage=ratio(usual, even.time(by_stages)),
+        by_stage_alone=ratio(equal_time, even.time(np.where(there, over_stages, np.nan))),
         coherence=coherence(took),
         stage=even.stages[heaviest],
         weight=weight,
         agree=agree,
         last=heaviest == len(even.stages) - 1,
-        pauses=float(even.garbage.max()) / usual,
+        pauses=float(even.garbage.max()) / usual if usual > 0 else 0.0,
     )
+
+
+def ratio(time: float, without: float) -> float:
+    """How much longer; 1 for a step that takes no time at all, of which nothing can be said."""
+    return time / without if without > 0 else 1.0
 
 
 def coherence(durations: Floats) -> float:
@@ -125,4 +130,4 @@ def _heaviest(load: Floats) -> tuple[int, float, float]:
     mean = whole.mean(axis=0) if len(whole) else load.sum(axis=0)
     heaviest = int(mean.argmax())
     agree = float((whole.argmax(axis=1) == heaviest).mean()) if len(whole) else 0.0
-    return heaviest, agree, float(mean[heaviest] / np.delete(mean, heaviest).mean())
+    return heaviest, agree, ratio(float(mean[heaviest]), float(np.delete(mean, heaviest).mean()))

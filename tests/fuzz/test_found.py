@@ -28,6 +28,7 @@ REFUSED = {
     "damaged gzip of JSON lines": ("replay/jsonl.gz", DAMAGED),
     "two columns of one name": ("replay/csv", b"ts_ms,node,load_1m,load_1m\n1,n,2,3\n"),
     "a table that is no UTF-8": ("replay/csv", b"ts_ms,node,load_1m\n1,\xff\xff,2\n"),
+    "a number of 5,000 digits in a list of controllers": ("redfish_targets", b"timeout_s = " + b"9" * 5000),
     "a list of controllers nested 3,000 deep": ("redfish_targets", b"a = " + b"[" * 3000),
     "a setting that is no UTF-8": ("settings", b"LOCKSTEP_NODE=\xff\xfe\n"),
 }
@@ -58,6 +59,9 @@ TAKEN = {
         "processes", seeds.joined(seeds.PROCESS | {"environ": b"RANK=3\0CUDA_VISIBLE_DEVICES=" + b"1" * 5000}),
     ),
     "a rank of 400 digits": ("processes", seeds.joined(seeds.PROCESS | {"environ": b"RANK=" + b"1" * 400})),
+    "a pipeline step that takes no time": (
+        "analyze/pipeline-trace", seeds.PIPELINE[0].replace(b",15\n", b",0\n"),
+    ),
     "a peer of 5,000 digits": ("flight_recorder", seeds.FLIGHT[3].replace(b"0->1", b"0->" + b"1" * 5000)),
     "a time of 60,000 digits": ("cooling_bms", b"7" * 60_000 + b"," + seeds.BUILDING[1].split(b",", 3)[3]),
     "a duration of 400 digits": ("cooling_bms", seeds.BUILDING[1].replace(b"12.5ms", b"9" * 400 + b"h")),
