@@ -1,10 +1,24 @@
-"""One HTTP request with an end: never longer than its time, never more of the answer than is needed."""
+"""One HTTP request with an end, however slowly it is answered: twice its time at most (the head of the answer, then a
+last piece of the body), and never more of the answer than is needed."""
 
+import contextlib
+import socket
+import ssl
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import urllib3
+from urllib3 import HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationValueError,
+    NameResolutionError,
+    NewConnectionError,
+)
 
 from alerts.receiver import Answer, Outcome
 
@@ -20,8 +34,9 @@ class Reply(NamedTuple):
 
     @property
     def text(self) -> str:
+        """For logs and terminals: whoever answers may send anything, also what moves a cursor."""
         said = " ".join(self.body[:150].decode("utf-8", "replace").split())
-        return f"{self.status} {said}".strip()
+        return f"{self.status} {''.join(filter(str.isprintable, said))}".strip()
 
 
 class NoReply(Exception):
@@ -43,8 +58,12 @@ class Http:
         self._pool = urllib3.PoolManager(
             ca_certs=ca or None, timeout=urllib3.Timeout(total=timeout_s), retries=False, maxsize=2
         )
+        self._pool.pool_classes_by_scheme = {"http": _PlainPool, "https": _TlsPool}
 
-    def send(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str] | None = None) -> Reply:
+    def send(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str] | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> Reply:  # fmt: skip
         """One request. Raises NoReply; a redirect is an answer, not followed."""
         sent = {"Content-Type": "application/json", "User-Agent": "lockstep"} | dict(headers or {})
         deadline = time.monotonic() + self._timeout_s
@@ -52,21 +71,74 @@ class Http:
             response = self._pool.request(
                 method, url, body=body, headers=sent, preload_content=False, redirect=False, retries=False
             )
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise NoReply(type(error).__name__, not _never_arrived(error)) from None
+        except (HTTPError, OSError) as error:
+            raise NoReply(self._plainly(error, time.monotonic() >= deadline), not _never_arrived(error)) from None
         except ValueError as error:  # a URL or header that cannot be sent
             raise NoReply(f"{type(error).__name__}: {error}"[:100], False) from None
-        parts, size = [], 0
-        try:
-            while size < MOST_BYTES and (part := response.read(16 * 1024)):
+        # What is left unread must not be the beginning of the next answer: such a connection is not used again.
+        parts, size, whole = [], 0, False
+        with contextlib.suppress(HTTPError, OSError):  # the status is there, which is what counts
+            while size < most_bytes and time.monotonic() < deadline:
+                part = response.read1(16 * 1024)
+                if not part:
+                    whole = True
+                    break
                 parts.append(part)
                 size += len(part)
-                if time.monotonic() > deadline:
-                    break
-        except (urllib3.exceptions.HTTPError, OSError):
-            pass  # the status is there, which is what counts
-        (response.release_conn if not response.connection or size < MOST_BYTES else response.close)()
+        (response.release_conn if whole else response.close)()
         return Reply(response.status, b"".join(parts), _seconds(response.headers.get("Retry-After", "")))
+
+    def _plainly(self, error: Exception, late: bool) -> str:
+        """What went wrong in words; no address, whose path may be a secret."""
+        if isinstance(error, NameResolutionError):
+            return "its name is not known to DNS"
+        causes = (error, error.__cause__, *error.args)
+        for cause in causes:
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                return f"its certificate is not trusted: {cause.verify_message}"
+        if late:  # whichever came first: the socket's own timeout, or that it was cut
+            return f"no answer in {self._timeout_s:g} s"
+        said = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), "")
+        return said or type(error).__name__
+
+
+@contextlib.contextmanager
+def _ending(connection: HTTPConnection) -> Iterator[None]:
+    """Cuts the connection when its timeout has passed. A socket's own timeout begins anew with every byte, so an answer
+    that drips would never end."""
+    # The plain socket's shutdown: the one of TLS would take the session from under the thread that reads.
+    cut = threading.Timer(connection.timeout or 0.0, _shut, (connection.sock,))
+    cut.daemon = True
+    cut.start()
+    try:
+        yield
+    finally:
+        cut.cancel()
+
+
+def _shut(link: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has gone by itself
+        socket.socket.shutdown(link, socket.SHUT_RDWR)
+
+
+class _Plain(HTTPConnection):
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3 itself
+        with _ending(self):
+            return super().getresponse()
+
+
+class _Tls(HTTPSConnection):
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        with _ending(self):
+            return super().getresponse()
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _Plain
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _Tls
 
 
 def judge(reply: Reply, *accepted: int) -> Answer:
@@ -83,7 +155,7 @@ def judge(reply: Reply, *accepted: int) -> Answer:
 
 
 def _never_arrived(error: Exception) -> bool:
-    before = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError, ConnectionRefusedError)
+    before = (NewConnectionError, ConnectTimeoutError, ConnectionRefusedError, LocationValueError)
     return isinstance(error, before) or "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 

@@ -20,6 +20,9 @@ from schemas import AlertState, Incident
 
 SECTION_LIMIT = 3000
 EVENT = "lockstep_incident"
+SEARCHED, MESSAGE_BYTES = 100, 32 * 1024
+"""So many of the newest messages are looked at; one of ours may have three full sections, escaped twice."""
+
 SIGNS = {"critical": ":red_circle:", "error": ":large_orange_circle:", "warning": ":large_yellow_circle:"}
 
 LATER = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"})
@@ -68,6 +71,8 @@ class Slack:
     def deliver(self, attempt: AlertState) -> Answer:
         try:
             handle = attempt.handle or (self._search(attempt) if attempt.attempts > 1 else "")
+            if isinstance(handle, Answer):
+                return handle
             if handle:
                 channel, _, ts = handle.partition("/")
                 answer = self._call("chat.update", json.loads(attempt.body) | {"channel": channel, "ts": ts})
@@ -84,14 +89,20 @@ class Slack:
         body = json.dumps(message, ensure_ascii=False).encode()
         return answered(self._http.send("POST", f"{self._settings.slack_url}/{method}", body, self._headers))
 
-    def _search(self, attempt: AlertState) -> str:
-        """Where the message is, if a request whose answer was lost has put it there."""
+    def _search(self, attempt: AlertState) -> str | Answer:
+        """Where the message is, if a request whose answer was lost has put it there; the answer where Slack would say
+        it later."""
         channel = attempt.route or self._settings.slack_channel
-        query = f"channel={quote(channel)}&limit=100&include_all_metadata=true"
-        reply = self._http.send("GET", f"{self._settings.slack_url}/conversations.history?{query}", None, self._headers)
-        for message in _object(reply.body).get("messages") or []:
-            metadata = message.get("metadata") or {}
-            if (metadata.get("event_payload") or {}).get("incident") == attempt.incident:
+        query = f"channel={quote(channel)}&limit={SEARCHED}&include_all_metadata=true"
+        url = f"{self._settings.slack_url}/conversations.history?{query}"
+        reply = self._http.send("GET", url, None, self._headers, SEARCHED * MESSAGE_BYTES)
+        answer = answered(reply)
+        if answer.outcome in (Outcome.RETRY, Outcome.RETRY_LATE):
+            return answer
+        messages = _object(reply.body).get("messages")
+        for message in map(_as_object, messages if isinstance(messages, list) else ()):
+            payload = _as_object(_as_object(message.get("metadata")).get("event_payload"))
+            if payload.get("incident") == attempt.incident and message.get("ts"):
                 return f"{channel}/{message['ts']}"
         return ""
 
@@ -134,7 +145,10 @@ def _plain(text: str) -> str:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
-    except ValueError:
+        return _as_object(json.loads(body))
+    except (ValueError, RecursionError):
         return {}
+
+
+def _as_object(found: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}

@@ -12,6 +12,7 @@ from alerts.settings import AlertsSettings
 from alerts.slack import Slack
 from schemas import AlertState, Incident
 from schemas.examples import EXAMPLES
+from schemas.finding import Evidence
 
 INCIDENT = next(e for e in EXAMPLES if isinstance(e, Incident))
 OVER = replace(INCIDENT, revision=2, change="resolve", state="resolved")
@@ -94,6 +95,34 @@ def test_without_the_scope_to_read_history_it_is_posted_rather_twice_than_never(
     desk.place.trouble.append("lost")
     assert desk.run() == [Outcome.RETRY, Outcome.DELIVERED]
     assert len(desk.channel.messages) == 2
+
+
+def test_a_search_that_slack_would_answer_later_posts_nothing_meanwhile(desk: Desk) -> None:
+    desk.tell(INCIDENT)
+    desk.place.trouble += ["lost", 500, 429]
+    assert desk.run() == [Outcome.RETRY, Outcome.RETRY, Outcome.RETRY_LATE, Outcome.DELIVERED]
+    assert len(desk.channel.messages) == 1
+
+
+def test_a_post_is_found_among_a_hundred_of_the_longest_messages(desk: Desk) -> None:
+    long = "<&>" * 2000
+    desk.tell(replace(INCIDENT, summary=long, action=long, evidence=tuple(Evidence(text=long) for _ in range(12))))
+    desk.run(settle=False)
+    (posted,) = desk.channel.messages.values()
+    for number in range(99):
+        desk.channel.messages[f"1800000000.{number:06}"] = posted | {"metadata": {"event_payload": ["another's"]}}
+    desk.start()
+    assert desk.run() == [Outcome.DELIVERED]
+    assert len(desk.channel.messages) == 100
+
+
+@pytest.mark.parametrize("said", [b'{"ok": true, "messages": [7, null, {"metadata": 3}]}', b'{"messages": 7}'])
+def test_a_history_of_another_shape_holds_no_message_of_ours(desk: Desk, said: bytes) -> None:
+    whole = desk.place.answer
+    desk.place.answer = lambda request: (200, {}, said) if "history" in request.path else whole(request)
+    desk.tell(INCIDENT)
+    desk.place.trouble.append(500)
+    assert desk.run() == [Outcome.RETRY, Outcome.DELIVERED]
 
 
 def test_a_message_that_somebody_deleted_is_posted_anew_and_not_for_its_end(desk: Desk) -> None:
