@@ -14,9 +14,11 @@ from storage.views import VIEWS
 
 
 def column(table: Table | Rollup, column: Column | Rolled) -> str:
-    """One column: name, type, codec, comment."""
+    """One column: name, type, codec, comment. What a row does not say, because an older writer stored it or it was
+    there before the column, is missing: NaN where the type has one."""
+    default = " DEFAULT nan" if column.stored.type in FLOATS else ""
     return (
-        f"{quoted(column.name)} {column.stored.type} CODEC({column.stored.codec}) "
+        f"{quoted(column.name)} {column.stored.type}{default} CODEC({column.stored.codec}) "
         f"COMMENT {literal(column_comment(table, column))}"
     )
 
@@ -74,6 +76,8 @@ def everything() -> str:
 
 MADE: tuple[Table | Rollup, ...] = (*TABLES.values(), *ROLLUPS.values())
 """Every table that is made from a declaration."""
+
+FLOATS = ("Float32", "Float64")
 
 CREATE_MARKS = f"""CREATE TABLE IF NOT EXISTS {MARKS}
 (
