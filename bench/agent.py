@@ -116,10 +116,11 @@ def whole_agent(generation: str, gpus: int, windows: int, exporter: int | None) 
         costs = {group: measured.cost(group) for group in groups}
         if plain.poll() is not None:
             raise SystemExit("the plain loop ended by itself")
-    print(f"{gpus} GPUs ({generation}), 1 Hz, {windows} windows of {WINDOW_S:g} s")
+    title = f"{gpus} GPUs ({generation}), 1 Hz"
+    print(f"{title:<28}  least of {windows} x {WINDOW_S:g} s    resident    agent and sampler are")
     whole = costs["agent and sampler"]
     for group, cost in costs.items():
-        ratio = f"{whole.least_pct / cost.least_pct:7.2f} x" if cost.least_pct else "      - x"
+        ratio = f"{whole.least_pct / cost.least_pct:7.2f} times that" if cost.least_pct else ""
         print(f"  {group:<26}{cost.least_pct:6.2f} % (mean {cost.mean_pct:5.2f} %){cost.mib:8.1f} MiB   {ratio}")
     if gpus == 8:
         print(f"  of the target ({TARGET_PCT:g} %, {TARGET_MIB:g} MiB): {whole.least_pct / TARGET_PCT:.2f} CPU, "

@@ -28,7 +28,7 @@ from schemas.codec import encode
 from schemas.collective import CollectiveFrame
 
 RANKS, LINES = 8, 770
-SECONDS, WARM_UP = 20, 3
+SECONDS, WARM_UP = 43, 3
 START_MS = 1_796_000_000_000
 FORMS = ("v4.0", "v4.0 verbose", "v4.2", "v4.4 bare")
 TARGET_PCT = 5.0
