@@ -11,7 +11,7 @@ from alerts.known import Known
 from alerts.manners import HOLDS, least
 from alerts.pagerduty import PagerDuty, keys
 from alerts.receiver import Receiver
-from alerts.settings import AlertsSettings, check_files
+from alerts.settings import AlertsSettings, check_addresses, check_files
 from alerts.slack import Slack
 from alerts.webhook import Webhook
 from runtime.clock import Clock, SystemClock
@@ -41,6 +41,7 @@ RECEIVERS: dict[str, Callable[[AlertsSettings, Clock], Receiver | None]] = {
 def receivers(settings: AlertsSettings, clock: Clock) -> list[Receiver]:
     """The receivers that are set up; UserError where there is none, or one of them only half."""
     check_files(settings)
+    check_addresses(settings)
     if bool(settings.slack_token) != bool(settings.slack_channel):
         missing = "LOCKSTEP_SLACK_CHANNEL" if settings.slack_token else "LOCKSTEP_SLACK_TOKEN"
         raise UserError(f"Slack is set up without {missing}: it needs a bot's token and a channel's id")

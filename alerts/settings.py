@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
@@ -59,3 +60,16 @@ def check_files(settings: AlertsSettings) -> None:
         path = getattr(settings, name)
         if path and not Path(path).is_file():
             raise UserError(f"LOCKSTEP_{name.upper()}={path}: no such file")
+
+
+def check_addresses(settings: AlertsSettings) -> None:
+    """UserError where an address can never be reached. It is not said in full: its path or user may be a secret."""
+    for name in ("pagerduty_url", "webhook_url", "alertmanager_url", "slack_url"):
+        url = getattr(settings, name)
+        try:
+            parts = urlsplit(url)
+            good = not url or bool(parts.hostname and parts.port != 0 and url.isprintable() and " " not in url)
+        except ValueError:
+            good = False
+        if not good:
+            raise UserError(f"LOCKSTEP_{name.upper()} is no address: give one like https://host:8443/path")

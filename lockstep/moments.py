@@ -14,7 +14,7 @@ def duration_ms(text: str, option: str) -> int:
     >>> duration_ms("2h", "--for")
     7200000
     """
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    found = re.fullmatch(r"([0-9]{1,6})([smhd])", text.strip())
     if found is None or int(found[1]) == 0:
         raise UserError(f"{option}={text!r}: give a duration such as 30m, 2h or 7d")
     return int(found[1]) * _UNITS[found[2]]
@@ -24,7 +24,7 @@ def moment_ms(text: str, option: str, now_ms: int) -> int:
     """A time in ISO 8601 (UTC where it does not say), "now", or a duration before now."""
     if text == "now":
         return now_ms
-    if re.fullmatch(r"\d{1,6}[smhd]", text.strip()):
+    if re.fullmatch(r"[0-9]{1,6}[smhd]", text.strip()):
         return now_ms - duration_ms(text, option)
     try:
         when = datetime.fromisoformat(text)

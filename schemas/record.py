@@ -12,7 +12,10 @@ from msgspec import Meta
 Natural = Annotated[int, Meta(ge=0)]
 """A count, a number of a run or a sequence number: never negative."""
 
-TimeMs = Annotated[int, Meta(ge=0, le=4_102_444_800_000)]
+LAST_MS = 4_102_444_800_000
+"""The year 2100."""
+
+TimeMs = Annotated[int, Meta(ge=0, le=LAST_MS)]
 """Milliseconds since 1970-01-01 UTC, up to the year 2100: a clock that says more is broken, not early."""
 
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]

@@ -26,6 +26,7 @@ from schemas import Silence
 from schemas.causes import Cause
 from schemas.codec import encode
 from schemas.identity import digest
+from schemas.record import LAST_MS
 
 BROKER_S = 5.0
 FORMAT = click.option(
@@ -155,21 +156,24 @@ def add(
     """Add a silence. What is given must all hold: --rack r03 --cause coolant_flow is that cause in that rack."""
     if not (rack or node or job or cause or everything):
         raise UserError("say what to silence: --rack, --node, --job, --cause, or --everything")
-    if not reason.strip():
+    why = _plain(reason)
+    if not why:
         raise UserError("--reason is empty: say why, people will read it")
     connection, now_ms = settings(Connection, options), SystemClock().now_ms()
     begin = moment_ms(begins, "--from", now_ms)
     until = begin + duration_ms(lasts, "--for")
     if until <= now_ms:
         raise UserError(f"the silence would have ended at {shown(until)} already")
-    who = author or getpass.getuser()
+    if until > LAST_MS:
+        raise UserError(f"--for={lasts!r} --from={begins!r}: the silence would last beyond {shown(LAST_MS)}")
+    who = _plain(author) or getpass.getuser()
     made = Silence(
         cluster=connection.cluster,
         ts_ms=now_ms,
         id="s-" + digest(connection.cluster, who, now_ms, rack, node, job, cause),
         author=who[:256],
-        reason=reason.strip()[:256],
-        from_ms=begin,
+        reason=why[:256],
+        from_ms=max(0, begin),
         until_ms=until,
         rack=rack,
         node=node,
@@ -226,14 +230,19 @@ def _given(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     return options | {name: value for name, value in outer.items() if options.get(name) is None}
 
 
+def _plain(text: str) -> str:
+    """One line without what moves a cursor or turns a line around: it stands in lists, logs and pages."""
+    return "".join(filter(str.isprintable, " ".join(text.split())))
+
+
 def _silences(connection: Connection) -> list[Silence]:
-    wait_for_broker(connection, BROKER_S, say)
+    wait_for_broker(connection, BROKER_S, _no)
     with contextlib.closing(Known(connection)) as known:
         return sorted((r for r in known.records if isinstance(r, Silence)), key=lambda s: (s.from_ms, s.id))
 
 
 def _store(connection: Connection, silence: Silence) -> None:
-    wait_for_broker(connection, BROKER_S, say)
+    wait_for_broker(connection, BROKER_S, _no)
     producer = Producer(connection, client_id="silence", counters=Counters())
     try:
         producer.send_and_wait(silence.topic, silence.key, encode(silence), 10.0)
@@ -255,8 +264,8 @@ def _step(step: Step) -> str:
     return f"{mark}  {step.receiver}{route}: {step.action} {step.outcome} in {step.seconds:g} s: {step.answer}"
 
 
-def _no(step: Step) -> None:
-    """JSON is printed as a whole."""
+def _no(said: object) -> None:
+    """Not said: JSON is printed as a whole, and a wait of a few seconds ends in one line."""
 
 
 def _as_json(sent: Sent) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """What an alert says: a title for a telephone, and no secrets."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from alerts.content import TITLE_LIMIT, content, title
+from alerts.content import TEXT_LIMIT, TITLE_LIMIT, content, title
 from alerts.redact import redact
 from schemas import Incident
 from schemas.causes import CAUSES
@@ -71,6 +73,16 @@ def test_a_page_links_to_its_runbook_or_names_it() -> None:
         ("s3://x AKIAABCDEFGHIJKLMNOP y", "AKIAABCDEFGHIJKLMNOP"),
         ("git clone https://me:ghp_tokentoken@host/x", "ghp_tokentoken"),
         ("hf_abcdefghijklmnopqrstuvwxyz", "hf_abcdefghij"),
+        ("wget --password hunter2 x", "hunter2"),
+        ("PASSWORD='two words' x", "words"),
+        ("psql postgres://me:p@ss:w@host/x", "ss:w"),
+        ("Authorization: Token abcdefgh12345", "abcdefgh12345"),
+        ("Cookie: session=abcdef; more=1", "abcdef"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----", "MIIEow"),
+        ("https://hooks.slack.com/services/T0/B0/abcdefgh", "abcdefgh"),
+        ("https://store/x?sig=abcdef", "abcdef"),
+        ("github_pat_11ABCDEFG0abcdefghijklmnop", "ABCDEFG"),
+        ("key AIzaSyA-abcdefghijklmnopqrstuvwxyz01234", "AIza"),
     ],
 )
 def test_secrets_are_taken_out(text: str, gone: str) -> None:
@@ -79,11 +91,21 @@ def test_secrets_are_taken_out(text: str, gone: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "piece", ["-", "a:", "--", "a-", "-a ", "--token ", "token", "cookie: ", "://a:", "=", "&sig=", "'", "eyJ.", "@"]
+)
+def test_hostile_text_costs_no_time(piece: str) -> None:
+    begin = time.perf_counter()
+    redact(f"--{piece * (4 * TEXT_LIMIT // len(piece))}")
+    assert time.perf_counter() - begin < 1.0
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "power 512 W against 690 W of its own past",
         "XID 79 on r01-t02: GPU has fallen off the bus",
         "tokens per step: 4096",
+        "rank 3 - password-less login, --max-tokens, a://b/c@d",
     ],
 )
 def test_ordinary_words_stay(text: str) -> None:

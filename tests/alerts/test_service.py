@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 from pagerduty_receiver import ROUTING_KEY, PagerDutyReceiver
 
-from alerts.service import AlertsSettings, run
+from alerts.service import AlertsSettings, receivers, run
 from runtime.broker import EmbeddedBroker
 from runtime.clock import SystemClock
+from runtime.errors import UserError
 from runtime.health import Counters
 from runtime.kafka import Producer, create_topics, read_topic
 from runtime.settings import Connection
@@ -84,3 +85,12 @@ def test_a_silence_holds_a_page_until_it_is_ended_and_health_says_so(broker: Con
         health[0].gauges
     )
     producer.close(5)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h:99999/secret", "http://[::1/secret", "http:///secret", "https://a b/secret", "http://h:0"]
+)
+def test_an_address_that_can_never_be_reached_is_said_at_the_start_without_its_path(url: str) -> None:
+    with pytest.raises(UserError) as error:
+        receivers(AlertsSettings(webhook_url=url), SystemClock())
+    assert str(error.value) == "LOCKSTEP_WEBHOOK_URL is no address: give one like https://host:8443/path"

@@ -119,6 +119,10 @@ def test_a_silence_is_added_listed_and_ended(broker: Connection) -> None:
         (("add", "--rack", "r", "--for", "soon", "--reason", "x"), "give a duration"),
         (("add", "--rack", "r", "--for", "1h", "--reason", " "), "--reason is empty"),
         (("add", "--rack", "r", "--for", "1h", "--from", "2020-01-01", "--reason", "x"), "ended at 2020-01-01"),
+        (("add", "--rack", "r", "--for", "1h", "--reason", "\x1b\u202e\n"), "--reason is empty"),
+        (("add", "--rack", "r", "--for", "999999d", "--reason", "x"), "beyond 2100-01-01"),
+        (("add", "--rack", "r", "--for", "1h", "--from", "9999-12-31T23:59", "--reason", "x"), "beyond 2100-01-01"),
+        (("add", "--rack", "r", "--for", "\u0661h", "--reason", "x"), "give a duration"),
         (("end", "s-none"), "no silence s-none"),
     ],
 )
@@ -127,6 +131,26 @@ def test_a_silence_that_makes_no_sense_is_one_line(broker: Connection, arguments
     assert isinstance(done.exception, UserError)
     assert why in str(done.exception)
     assert "\n" not in str(done.exception)
+
+
+def test_what_was_said_to_be_added_is_followed_whatever_was_typed(broker: Connection) -> None:
+    odd = ("add", "--job", "j*", "--from", "1960-01-01", "--for", "40000d", "--author", "\x1b[2Jmira\u202e", "--reason")
+    added = silence(broker, *odd, "two\nlines \x1b[31m😀 " + "x" * 999)
+    assert added.exit_code == 0, added.output
+    (told,) = json.loads(silence(broker, "list", "--format", "json").output)
+    assert told["active"]
+    assert (told["author"], told["reason"][:18]) == ("[2Jmira", "two lines [31m😀 xx")
+    silence(broker, "end", told["id"])
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("end", "nonsense"), ("add", "--everything", "--for", "1h", "--reason", "x")]
+)
+def test_without_a_broker_it_is_one_line(arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
+    done = lockstep("silence", *arguments, LOCKSTEP_BROKER="127.0.0.1:1")
+    assert isinstance(done.exception, UserError)
+    assert "no broker at 127.0.0.1:1" in str(done.exception)
+    assert (done.output, *capfd.readouterr()) == ("", "", "")
 
 
 @pytest.fixture
