@@ -12,12 +12,13 @@ import numpy as np
 
 from detectors.alarm import ALARM, FINDINGS, FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS, alarm_verdict, alarms
 from detectors.budget import alarm_p
-from detectors.deviation import Deviation, Deviations
+from detectors.deviation import WORKING, Deviation, Deviations
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
 from detectors.fabric_rules import port_findings
 from detectors.forest import Forest
 from detectors.host_rules import host_findings
+from detectors.host_watch import HostWatch
 from detectors.magnitude import JUDGED_METRICS, measured
 from detectors.node_records import Scores, baselines_of, features_of
 from detectors.nvlink import LinkWatch
@@ -60,6 +61,7 @@ class _Learning(msgspec.Struct, kw_only=True):
     pending: tuple[Episode, ...]
     pci: dict[str, str]
     links: bytes = b""
+    host: bytes = b""
 
 
 class _Decisions(msgspec.Struct, kw_only=True):
@@ -80,6 +82,7 @@ class NodeDetector:
         self._episodes = Episodes(cluster)
         self._events = EventWatch(cluster, node)
         self._links = LinkWatch(node)
+        self._host = HostWatch(node, model, findings)
         self._last = (-1, -1)
         self._ts_ms = 0
         self._minute = -1
@@ -98,12 +101,15 @@ class NodeDetector:
             self._gpus = frame.gpus
         tick = self._deviations.update(frame)
         scores = self._score(tick)
+        works = bool((tick.state == WORKING).any()) if tick.uuids else None
+        jobs = tuple(sorted({job for job in tick.jobs if job}))
         findings = [
             *self._events.tick(frame.ts_ms, tick.uuids, tick.here),
             *self._readings(frame.ts_ms, tick),
             *self._links.update(frame, self._episodes),
             *port_findings(frame, self._episodes),
             *host_findings(frame, self._episodes),
+            *self._host.update(frame, works, jobs, self._episodes),
             *self._vanished(frame, tick),
             *self._alarms(frame.ts_ms, tick, scores),
         ]
@@ -135,6 +141,7 @@ class NodeDetector:
                 pending=self._episodes.pending(),
                 pci=self._addresses(),
                 links=self._links.save(),
+                host=self._host.save(),
             )
         )
 
@@ -153,6 +160,7 @@ class NodeDetector:
             learned = unpack(learning, _Learning)
             self._deviations.restore(learned.deviations)
             self._links.restore(learned.links)
+            self._host.restore(learned.host)
             self._last, self._minute = (learned.run_id, learned.seq), learned.minute
             self._high, self._frozen = learned.high, learned.frozen
             self._pci, pending = learned.pci, learned.pending
