@@ -2142,8 +2142,13 @@ LEFT ARRAY JOIN culprits.scope AS culprit_scope, culprits.rank AS culprit_rank,
 
 CREATE OR REPLACE VIEW v_fleet_now AS
 SELECT * FROM gpu_samples
-WHERE stored_at > now() - INTERVAL 10 MINUTE
-ORDER BY run_id DESC, seq DESC
+WHERE stored_at > now() - INTERVAL 10 MINUTE AND (cluster, node, gpu, run_id, seq) IN
+(
+    SELECT cluster, node, gpu, tupleElement(max((run_id, seq)) AS last, 1), tupleElement(last, 2)
+    FROM gpu_samples
+    WHERE stored_at > now() - INTERVAL 10 MINUTE
+    GROUP BY cluster, node, gpu
+)
 LIMIT 1 BY cluster, node, gpu;
 
 CREATE OR REPLACE VIEW v_gpu_scores AS
