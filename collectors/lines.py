@@ -5,6 +5,7 @@ truncates the file; others rotate. What tells one file from another is its inode
 writer's buffer ends anywhere: the last, partial line waits.
 """
 
+import contextlib
 import os
 from fnmatch import fnmatch
 from pathlib import Path
@@ -118,10 +119,16 @@ class FolderLines:
                     if entry.name in unseen and entry.inode() == self._files[entry.name].inode[1]:
                         present[entry.name] = (self._files[entry.name].inode, self._files[entry.name].size)
                     elif fnmatch(entry.name, self._pattern) and entry.is_file():
-                        stat = entry.stat()
-                        present[entry.name] = ((stat.st_dev, stat.st_ino), stat.st_size)
-        except OSError:
+                        with contextlib.suppress(
+                            FileNotFoundError
+                        ):  # removed while we look: the others are still there
+                            stat = entry.stat()
+                            present[entry.name] = ((stat.st_dev, stat.st_ino), stat.st_size)
+        except (FileNotFoundError, NotADirectoryError):
             pass  # no folder (yet): nothing to read, and what was open has its end read
+        except OSError:  # a network's folder that does not answer has lost no file: nothing is to be read twice
+            self._counters.add("errors", label="lines_unreadable")
+            return []
         gone = [name for name, f in self._files.items() if name not in present or present[name][0] != f.inode]
         ended = [self._files.pop(name) for name in gone]
         for name, (inode, size) in sorted(present.items()):

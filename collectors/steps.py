@@ -35,6 +35,14 @@ TICK_S = 0.25
 """What one tick spends on step lines at most: a quarter of it, for there are other collectors. 16,000 lines take about
 as long on an idle machine; the ranks of one node write a few dozen."""
 
+MOST_JOBS = 128
+"""Jobs a tick: more than eight GPUs have MIG instances. A process that makes up names would be a job each to everybody
+who reads them."""
+
+FRAME_STEPS = 400
+"""Steps in one frame: with the longest texts they have it stays below what a topic takes, so that a flood of one rank
+does not cost the others of its job theirs."""
+
 LOOK_AT_CLOCK = 256
 """Lines from one look at the clock to the next."""
 
@@ -106,7 +114,7 @@ def from_row(row: Mapping[str, Any]) -> StepLine:
 
 
 class StepsCollector:
-    """Step lines of this node's ranks, one frame per job and tick.
+    """Step lines of this node's ranks, one frame per job and tick, more only where it would grow too large.
 
     `job_of` names the job of a source (its file name) where the line itself does not; a line without either is counted
     as steps_no_job.
@@ -145,17 +153,21 @@ class StepsCollector:
                 bad["steps_" + error.reason] += 1
                 continue
             job = parsed.job or job_of(name)
-            if job:
-                jobs.setdefault(job, []).append(parsed.step)
-            else:
+            if not job:
                 bad["steps_no_job"] += 1
+            elif job not in jobs and len(jobs) == MOST_JOBS:
+                bad["steps_many_jobs"] += 1
+            else:
+                jobs.setdefault(job, []).append(parsed.step)
         for job in jobs:
             self._moved(job, tick_ms)
         if self._counters is not None:
             for reason, count in bad.items():
                 self._counters.add("dropped", count, reason)
         drafts = [
-            StepFrame(**UNSTAMPED, ts_ms=tick_ms, job=job, steps=tuple(steps)) for job, steps in sorted(jobs.items())
+            StepFrame(**UNSTAMPED, ts_ms=tick_ms, job=job, steps=tuple(steps[at : at + FRAME_STEPS]))
+            for job, steps in sorted(jobs.items())
+            for at in range(0, len(steps), FRAME_STEPS)
         ]
         return Reading(missing=dict(bad), drafts=tuple(drafts))
 

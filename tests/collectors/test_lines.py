@@ -1,5 +1,7 @@
 """Growing files: each complete line once, whatever their writers do to them."""
 
+import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -207,3 +209,81 @@ def test_of_many_files_that_rest_a_few_are_looked_at_in_turn_and_none_is_forgott
     assert len(first) == 4
     found = first + [line for _ in range(6) for line in source.read()]
     assert sorted(found) == sorted([(f"{n}.log", b"new") for n in range(10)] + [("late.log", b"fresh")])
+
+
+class _Entry:
+    """A directory's entry whose file is removed before anybody asks for its size."""
+
+    def __init__(self, entry: os.DirEntry[str]) -> None:
+        self._entry, self.name = entry, entry.name
+
+    def is_file(self) -> bool:
+        return self._entry.is_file()
+
+    def inode(self) -> int:
+        return self._entry.inode()
+
+    def stat(self) -> os.stat_result:
+        if self.name.startswith("gone"):
+            raise FileNotFoundError(self.name)
+        return self._entry.stat()
+
+
+def test_a_file_removed_while_the_folder_is_read_costs_no_other_a_second_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path)
+    rig.write("a.log", b"one\n")
+    rig.write("gone.log", b"two\n")
+    rig.write("z.log", b"three\n")
+    assert len(rig.read()) == 3
+    look = os.scandir
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            module.os,
+            "scandir",
+            lambda path: contextlib.nullcontext(map(_Entry, sorted(look(path), key=lambda e: e.name))),
+        )
+        assert rig.read() == []
+    rig.write("z.log", b"four\n")
+    assert ("z.log", b"four") in (lines := rig.read())
+    assert ("z.log", b"three") not in lines
+    assert ("a.log", b"one") not in lines
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EACCES, errno.EMFILE])
+def test_a_folder_that_does_not_answer_for_a_while_is_not_read_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    rig = Rig(tmp_path)
+    rig.write("a.log", b"one\n")
+    assert rig.read() == [("a.log", b"one")]
+
+    def fails(path: Path) -> object:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.os, "scandir", fails)
+        assert rig.read() == []
+    rig.write("a.log", b"two\n")
+    assert rig.read() == [("a.log", b"two")]
+    assert rig.counters.totals()["errors{lines_unreadable}"] == 1
+
+
+@pytest.mark.parametrize("name", ["two\nlines.log", "\udcff\udcfe.log", "\x1b[2J.log", "😀\u202e.log"])
+def test_a_file_of_any_name_is_read(tmp_path: Path, name: str) -> None:
+    rig = Rig(tmp_path)
+    rig.write(name, b"one\n")
+    assert rig.read() == [(name, b"one")]
+
+
+def test_a_sparse_gigabyte_costs_a_bounded_read_and_what_follows_is_read(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    with (tmp_path / "a.log").open("wb") as file:
+        file.truncate(1 << 30)
+    rig.write("a.log", b"\nafter\n")
+    lines = [line for _ in range(20) for line in rig.read()]
+    assert lines == [("a.log", b"after")]
+    assert rig.source.behind_bytes == 0
+    totals = rig.counters.totals()
+    assert totals["dropped{line_bytes_behind}"] == (1 << 30) + 7 - module.MOST_BEHIND

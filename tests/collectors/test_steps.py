@@ -12,11 +12,23 @@ from hypothesis import strategies as st
 
 from collectors.base import NoData
 from collectors.datagrams import DatagramLines
+from collectors.delivery import MOST_BYTES
 from collectors.lines import FolderLines
 from collectors.processes import Processes
-from collectors.steps import LOOK_AGAIN, BadStep, StepsCollector, Writers, _Together, from_row, parse_line
+from collectors.steps import (
+    FRAME_STEPS,
+    LOOK_AGAIN,
+    MOST_JOBS,
+    BadStep,
+    StepsCollector,
+    Writers,
+    _Together,
+    from_row,
+    parse_line,
+)
 from lockstep.reporter import Step, _Reporter
 from runtime.health import Counters
+from schemas import codec
 from schemas.step import StepFrame
 
 
@@ -163,3 +175,31 @@ def test_a_tick_gives_up_the_lines_it_has_no_time_for() -> None:
     assert isinstance(frame, StepFrame)
     assert len(frame.steps) == 255
     assert reading.missing == {"steps_flood": 4745}
+
+
+def test_a_flood_of_one_rank_in_the_longest_texts_costs_the_others_no_step() -> None:
+    long = json.dumps({"step": 1, "rank": 0, "job": "j" * 256, "gpu": "😀" * 256, "phase": "😀" * 256} | dict.fromkeys(
+        ("step_us", "data_us", "compute_us", "comm_us", "wait_us", "work", "shape", "flops", "frag_stall_us"), 1 / 3
+    ), ensure_ascii=False).encode()  # fmt: skip
+    other = b'{"step": 7, "rank": 1, "step_us": 5, "job": "' + b"j" * 256 + b'"}'
+    reading = StepsCollector(_Flood([("", long)] * (3 * FRAME_STEPS) + [("", other)]), now=lambda: 0.0).collect(1000)
+    frames = [draft for draft in reading.drafts if isinstance(draft, StepFrame)]
+    assert all(len(codec.encode(frame)) + len(frame.key) < MOST_BYTES for frame in frames)
+    assert sum(len(frame.steps) for frame in frames) == 3 * FRAME_STEPS + 1
+    assert frames[-1].steps[-1].step == 7
+
+
+def test_a_process_that_makes_up_jobs_is_bounded_and_counted() -> None:
+    lines = [("", b'{"step": 1, "rank": 0, "step_us": 5, "job": "j-%d"}' % number) for number in range(1000)]
+    reading = StepsCollector(_Flood(lines * 2), now=lambda: 0.0).collect(1000)
+    assert len(reading.drafts) == MOST_JOBS
+    assert reading.missing == {"steps_many_jobs": 2 * (1000 - MOST_JOBS)}
+
+
+@pytest.mark.parametrize("job", [r'"\ud800"', '"\\u0000\\u202e"', '["a"]', "1e999", '"' + "x" * 60_000 + '"'])
+def test_an_odd_job_can_be_sent(job: str) -> None:
+    line = b'{"step": 1, "rank": 0, "step_us": 5, "job": %s}' % job.encode()
+    reading = StepsCollector(_Flood([("", line)]), now=lambda: 0.0).collect(1000)
+    for draft in reading.drafts:
+        codec.encode(draft)
+    assert len(reading.drafts) + sum(reading.missing.values()) == 1
