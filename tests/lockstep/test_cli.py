@@ -131,7 +131,7 @@ def test_a_broker_that_is_not_there_is_waited_for_aloud_and_not_for_long(command
     begun = time.monotonic()
     arguments = command.replace("TABLE", f"{table} --map power_w=node_power_w").split()
     done = lockstep(*arguments, LOCKSTEP_BROKER="127.0.0.1:1")
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 30
     assert done.returncode == 2
     waiting, said = done.stderr.splitlines()
     assert waiting == "waiting for the broker at 127.0.0.1:1 ..."
