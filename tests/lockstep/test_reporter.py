@@ -1,6 +1,7 @@
 """The reporter in a training process: it never raises, never blocks, survives forks, and keeps little."""
 
 import ast
+import contextlib
 import json
 import os
 import shutil
@@ -285,7 +286,8 @@ def test_many_threads_report_each_step_once(listener: Listener) -> None:
     deadline = time.monotonic() + 20
     while len(found) < 160 and time.monotonic() < deadline:
         told.report({"step_us": 1.0, "kind": "nudge"})  # takes along what waited while the queue was full
-        found += [row["tokens"] for row in listener.lines() if "tokens" in row]
+        with contextlib.suppress(TimeoutError):  # another thread had the turn: what was told goes with the next report
+            found += [row["tokens"] for row in listener.lines() if "tokens" in row]
     for thread in threads:
         thread.join()
     assert sorted(found) == list(range(160))
