@@ -42,6 +42,7 @@ def parse_line(text: str) -> KernelEvent | None:
 
 def malformed(text: str) -> str:
     """Why a line that begins like an XID or SXID is none: "malformed_xid", "malformed_sxid"; "" for any other line."""
+    text = text[:LONGEST]
     if xid.MALFORMED.search(text) is not None and xid.parse(text) is None:
         return "malformed_xid"
     if sxid.MALFORMED.search(text) is not None and sxid.parse(text) is None:

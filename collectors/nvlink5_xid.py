@@ -15,7 +15,7 @@ CODES = range(144, 151)
 
 _TEXT = re.compile(
     r"(?P<unit>[A-Z][A-Z0-9_/]*)\s+(?P<word>Fatal|Non-?fatal)\b"
-    r"(?:\s+XC(?P<xc>\d+))?(?:\s+i(?P<instance>\d+))?(?:\s+Link\s+(?P<link>-?\d+))?(?:\s*\((?P<words>[0-9a-fA-Fx\s]*))?",
+    r"(?:\s+XC(?P<xc>\d{1,9}))?(?:\s+i(?P<instance>\d{1,9}))?(?:\s+Link\s+(?P<link>-?\d{1,9}))?(?:\s*\((?P<words>[0-9a-fA-Fx\s]*))?",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"0x[0-9a-fA-F]{8}(?![0-9a-fA-F])")

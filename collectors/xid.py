@@ -18,8 +18,8 @@ MALFORMED = re.compile(r"NVRM: Xid\b")
 """Begins like an XID line; one that `parse` does not take is damaged, or not from the driver."""
 
 _PROCESS = re.compile(r"pid='?(\d+|<unknown>)'?(?:, name=([^,]*))?(?:, ?|$)")
-_RECOVERY = re.compile(r"changed from 0x([0-9a-fA-F]+) \(([^)]*)\) to 0x([0-9a-fA-F]+)(?: \(([^)]*))?")
-_LINK = re.compile(r"\b[Ll]ink (\d+)\s*(?:\(((?:0x[0-9a-fA-F]+(?:, ?)?)+))?")
+_RECOVERY = re.compile(r"changed from 0x([0-9a-fA-F]{1,8}) \(([^)]*)\) to 0x([0-9a-fA-F]{1,8})\b(?: \(([^)]*))?")
+_LINK = re.compile(r"\b[Ll]ink (\d{1,9})\s*(?:\(((?:0x[0-9a-fA-F]+(?:, ?)?)+))?")
 _RPC = re.compile(
     r"Timeout after (\d+)s of waiting for RPC response from GPU(\d+) GSP! Expected function \d+ \((\w+)\)"
 )

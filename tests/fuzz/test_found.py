@@ -47,6 +47,9 @@ TAKEN = {
     "a journal's time of 4,400 digits": (
         "log_line", b'{"MESSAGE":"m","_SOURCE_MONOTONIC_TIMESTAMP":"' + b"1" * 4400 + b'"}',
     ),
+    "an NVLink of 5,000 digits": (
+        "log_line", b"NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link " + b"1" * 5000,
+    ),
     "an SXID of 400 digits": ("log_line", b"detected NVSwitch fatal error " + b"2" * 400 + b" on fid 0"),
     "a temperature of 400 digits": ("hwmon", seeds.joined(seeds.HWMON | {"temp1_input": b"1" * 400})),
     "a counter of 400 digits in /proc": (
