@@ -53,6 +53,7 @@ def plain_frames(gpus: int, ticks: int) -> list[bytes]:
         Gpu(uuid=uuid, pci=f"00000000:{i + 1:02x}:00.0", slot=i, job="slurm/1", rank=i) for i, uuid in enumerate(uuids)
     )
     host = [metric.name for metric in SECTIONS["host"]][:10]
+    usual_host = random.uniform(1, 50, len(host))
     return [
         encode(
             NodeFrame(
@@ -65,7 +66,7 @@ def plain_frames(gpus: int, ticks: int) -> list[bytes]:
                 gpus=who,
                 sections={
                     "gpu": Matrix.of(uuids, METRICS, usual * random.normal(1, 0.01, (gpus, len(METRICS)))),
-                    "host": Matrix.of(["n"], host, [random.uniform(1, 50, len(host))]),
+                    "host": Matrix.of(["n"], host, [usual_host * random.normal(1, 0.01, len(host))]),
                 },
             )
         )

@@ -13,11 +13,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from detectors.alarm import FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS
 from detectors.baseline import Baseline
 from detectors.budget import alarm_p
-from detectors.condition import AVERAGED_TICKS, Averages, Columns, Float32, Ranges
+from detectors.compile import compiled
+from detectors.condition import AVERAGED_TICKS, Averages, Columns, Float32, Index, Ranges
 from detectors.coupling import Couplings
 from detectors.deviation import GAP_MS, SETTLE_HEAT_TICKS, SETTLE_TICKS
 from detectors.episode import Episodes, Persistence, Rule, Verdict
@@ -66,6 +68,10 @@ margin that shrank by itself to ten is a fan, paste or inlet that will take the 
 
 FAST_RULE = Rule("host", "degradation", Persistence(k=50, n=60, clear=30))
 SLOW_RULE = Rule("host.heat", "degradation", Persistence(k=6, n=8, clear=6))
+
+
+_STATES = tuple(np.array([state], dtype=np.intp) for state in (IDLE, WORKING))
+_EVERYTHING = np.ones(1, dtype=np.bool_)
 
 
 class _Saved(msgspec.Struct, kw_only=True):
@@ -131,7 +137,7 @@ class _Part:
         names = tuple(one.name for one in judged)
         wanted = (*names, *(one.share_of for one in judged if one.share_of))
         self._columns, self._ranges = Columns(wanted), Ranges("host", wanted)
-        self._ways = np.array([one.way for one in judged], dtype=np.float32)
+        self._wanted, self._ways = wanted, [one.way for one in judged]
         settle = [SETTLE_HEAT_TICKS if name.endswith("_c") else SETTLE_TICKS for name in names]
         self._settle = np.array(settle, dtype=np.float32) / np.float32(every_s)
         self._names = names
@@ -149,37 +155,52 @@ class _Part:
     def update(
         self, frame: NodeFrame, works: bool | None, jobs: tuple[str, ...], subject: Subject, episodes: Episodes
     ) -> list[Finding]:
-        values, _ = self._ranges.apply(self._columns.select(frame.sections["host"]))
-        count = len(self._names)
-        if np.isnan(values[0, :count]).all():
+        matrix = frame.sections["host"]
+        values, readings = np.empty((1, len(self._wanted)), np.float32), np.empty((1, len(self._names)), np.float32)
+        given, (source, target) = matrix.values(), self._columns.places(matrix.columns)
+        if not _here(given, source, target, self._ranges.low, self._ranges.high, values, len(self._names)):
             return []
         if frame.run_id != self._run_id or abs(frame.ts_ms - self._ts_ms) > GAP_MS:
             self._averages.restart()
             if self._run_id >= 0:
                 self._age = 0
         self._run_id, self._ts_ms = frame.run_id, frame.ts_ms
-        readings = self._averages.apply(values[:, :count])
+        _average(values, self._averages.ring, self._averages.step(), readings)
         self._follow(works, jobs, readings)
-        state = np.array([self._state])
-        settled = np.array([self._age >= self._settle])
+        state = _STATES[self._state]
+        settled = (self._age >= self._settle)[None]
         z, centre = self._baseline.compare(readings, state, settled)
         if self._power >= 0 and self._state == WORKING:
             self._usual_w = float(centre[0, self._power])
-        harmful = np.where(z * self._ways < 0, np.float32(0), z)  # the good way is no anomaly
-        residual = self._couplings.residual(z)
-        rows, judged = measured(harmful, np.where(harmful == 0, np.float32(0), residual), np.zeros(1, np.float32))
-        score = self._model.score(rows)
-        p = float(self._model.p_value(rows, score)[0]) if judged[0] else np.nan
-        wrong = self._wrong(values[0], readings[0], harmful[0]) if p < self._limit else []
-        said = episodes.observe(
-            self._rule,
-            subject,
-            bool(wrong) if judged[0] else None,
-            frame.ts_ms,
-            lambda: self._verdict(wrong, readings[0], centre[0], z[0], p, float(score[0])),
+        worse = [way * value if way else abs(value) for way, value in zip(self._ways, z[0].tolist(), strict=True)]
+        judged = any(value == value for value in worse)
+        p, score = 1.0, 0.0
+        if any(value >= FAR for value in worse):  # below, nothing is an alarm whatever the forest says
+            p, score = self._score(z)
+        wrong = self._wrong(values[0], readings[0], worse) if p < self._limit else []
+        said: list[Finding] = []
+        if wrong or not episodes.idle(self._rule):
+            said = episodes.observe(
+                self._rule,
+                subject,
+                bool(wrong) if judged else None,
+                frame.ts_ms,
+                lambda: self._verdict(wrong, readings[0], centre[0], z[0], p, score),
+            )
+        self._learn(
+            readings, z, state, settled, p, not episodes.idle(self._rule) and episodes.is_open(self._rule, subject)
         )
-        self._learn(readings, z, state, settled, p, episodes.is_open(self._rule, subject))
         return said
+
+    def _score(self, z: Float32) -> tuple[float, float]:
+        """p-value and score of the deviations, those the good way left out."""
+        good = z * np.array(self._ways, dtype=np.float32) < 0
+        residual = self._couplings.residual(z)
+        rows, _ = measured(
+            np.where(good, np.float32(0), z), np.where(good, np.float32(0), residual), np.zeros(1, np.float32)
+        )
+        score = self._model.score(rows)
+        return float(self._model.p_value(rows, score)[0]), float(score[0])
 
     def saved(self) -> _Saved:
         return _Saved(
@@ -227,12 +248,11 @@ class _Part:
         self._state = state
 
     def _forget(self) -> None:
-        everything = np.ones(1, dtype=np.bool_)
-        self._baseline.forget(WORKING, everything)
-        self._couplings.forget(everything)
+        self._baseline.forget(WORKING, _EVERYTHING)
+        self._couplings.forget(_EVERYTHING)
         self._age, self._usual_w = 0, np.nan
 
-    def _wrong(self, values: Float32, readings: Float32, z: Float32) -> list[int]:
+    def _wrong(self, values: Float32, readings: Float32, worse: list[float]) -> list[int]:
         """Places of the readings that are trouble, the most unusual first."""
         found = []
         for i, one in enumerate(self._judged):
@@ -240,26 +260,27 @@ class _Part:
             if one.share_of:
                 reading /= float(values[self._columns_at(one.share_of)])
             trouble = one.way == 0 or one.way * reading >= one.way * one.least
-            if abs(float(z[i])) >= FAR and trouble:
+            if worse[i] >= FAR and trouble:
                 found.append(i)
-        return sorted(found, key=lambda i: -abs(float(z[i])))
+        return sorted(found, key=lambda i: -worse[i])
 
     def _columns_at(self, name: str) -> int:
         others = [one.share_of for one in self._judged if one.share_of]
         return len(self._names) + others.index(name)
 
     def _learn(
-        self, readings: Float32, z: Float32, state: np.ndarray, settled: np.ndarray, p: float, open_: bool
+        self, readings: Float32, z: Float32, state: Index, settled: NDArray[np.bool_], p: float, open_: bool
     ) -> None:
         self._high = min(FREEZE_MOST, max(0, self._high + (1 if p < FREEZE_P else -1)))
         usual = not open_ and self._high < FREEZE_TICKS
         self._frozen = 0 if usual else self._frozen + 1
         if self._frozen > RELEARN_TICKS:  # it stays so: this is its usual from now on
-            self._baseline.forget(self._state, np.ones(1, dtype=np.bool_))
-            self._couplings.forget(np.ones(1, dtype=np.bool_))
+            self._baseline.forget(self._state, _EVERYTHING)
+            self._couplings.forget(_EVERYTHING)
             self._frozen = self._high = 0
-        self._baseline.learn(readings, state, settled & usual)
-        self._couplings.learn(z, np.array([usual]))
+        if usual:
+            self._baseline.learn(readings, state, settled)
+            self._couplings.learn(z, _EVERYTHING)
 
     def _verdict(
         self, wrong: list[int], readings: Float32, centre: Float32, z: Float32, p: float, score: float
@@ -277,3 +298,31 @@ class _Part:
             summary=f"host differs from its own past (p {p:.1g}): {CAUSES[first.cause].words}",
             evidence=tuple(evidence),
         )
+
+
+@compiled
+def _here(
+    given: Float32, source: Index, target: Index, low: Float32, high: Float32, values: Float32, judged: int
+) -> bool:
+    """The wanted readings in range into `values`; whether any of the first `judged` is there."""
+    values[:] = np.nan
+    found = False
+    for k in range(len(target)):
+        c, value = target[k], given[0, source[k]]
+        if value >= low[c] and value <= high[c]:
+            values[0, c] = value
+            found |= c < judged
+    return found
+
+
+@compiled
+def _average(values: Float32, ring: Float32, step: int, readings: Float32) -> None:
+    """`Averages.apply` of one row."""
+    for c in range(readings.shape[1]):
+        ring[step, 0, c] = values[0, c]
+        total, count = np.float32(0.0), np.float32(0.0)
+        for k in range(ring.shape[0]):
+            if not np.isnan(ring[k, 0, c]):
+                total += ring[k, 0, c]
+                count += np.float32(1.0)
+        readings[0, c] = total / count if count > 0 else np.nan
