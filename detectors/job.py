@@ -130,7 +130,8 @@ class JobDetector:
         if self.assembly.pipelined:
             says = [(group, stream, lateness.risen()) for group, stream, lateness in says]
         state = self._state if tick_ms - self._state_ms < STALE_MS else None
-        claims = self._culprits(state, late_ranks(says, self.view.node_of))
+        blames = late_ranks(says, self.view.node_of)
+        claims = self._culprits(state, [blame for blame in blames if not self._worked_more(blame)])
         groups = self.assembly.groups
         slow = slow_links(says, {s: groups[s.communicator] for s in self.streams if s.communicator in groups})
         if slow is not None:
@@ -179,6 +180,11 @@ class JobDetector:
         if shift is not None and not claims:
             claims.append(self._claims.whole_job(shift))
         return claims
+
+    def _worked_more(self, blame: Blame) -> bool:
+        """Whether the late ones had more to do: an imbalance, which steps tell of, and nobody's hardware."""
+        ranks, onset_ms = [late.rank for late in blame.late], min(late.onset_ms for late in blame.late)
+        return blame.scope in ("rank", "node") and self.steps.worked_more(ranks, onset_ms)
 
     def _settle(self, ts_ms: int, claims: list[Claim], judged: bool, standing: bool) -> list[Finding]:
         """Observe every claim, and every open verdict that is claimed no longer. While the job stands still nothing is

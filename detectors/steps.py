@@ -8,7 +8,7 @@ back only.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -344,6 +344,17 @@ class StepDetector:
             return None
         found = describe(rank, rows, float(self.own.centre[rank]), self.blocked.centre, self.usual_us, (0, 0))
         return found if found.excess_us >= EFFECT * self.usual_us else None
+
+    def worked_more(self, ranks: Sequence[int], since_ms: int) -> bool:
+        """Whether these ranks had more to do in the steps since then than their peers, each against its own past: on
+        average over the steps, the middle one of the ranks. False where ranks report no work."""
+        usual = np.where(self.work.centre > 0, self.work.centre, np.nan)
+        excess = []
+        for row in self._recent:
+            if row.end_ms >= since_ms and len(row.work) > max(ranks):
+                ratio = row.work / usual[: len(row.work)]
+                excess.append(median(ratio[list(ranks)]) / median(ratio))
+        return bool(np.mean(excess) > 1 + WORK_RISE) if excess else False
 
     def work_now(self) -> tuple[float, float]:
         """How the newest steps' work compares with each rank's past: the median ratio, and its spread over the ranks.

@@ -91,6 +91,19 @@ def test_a_rank_late_now_and_then_is_one_verdict_on_that_rank_and_no_weak_gpu(ev
     assert all(f.state != "close" for f in said)
 
 
+def test_a_rank_that_is_late_because_it_has_more_work_is_never_called_slow() -> None:
+    job, detector = SmallJob(), JobDetector("c", "j")
+    job.late_us = late(6, 40)  # type: ignore[assignment]
+    said = []
+    for tick in range(80):
+        work = np.full(16, 8192.0)
+        work[6] *= 1.3 if tick >= 40 else 1.0
+        frames = [*job.collectives(tick), *job.steps(tick, job.late_us(tick), work), *job.features(tick, usual)]
+        said += feed(detector, tick, frames)
+    assert opened(said) == [("imbalance", "rank", 6)]
+    assert {f.cause for f in said} == {"work_imbalance"}
+
+
 def test_collectives_alone_are_enough() -> None:
     job, detector = SmallJob(), JobDetector("c", "j")
     job.late_us = late(6, 40)  # type: ignore[assignment]
