@@ -34,6 +34,9 @@ _COLUMNS = frozenset(
 
 _TIMES = ("step_us", "data_us", "compute_us", "comm_us", "wait_us")
 
+_NOTHING = frozenset(("", "-", "--", "?", "na", "n/a", "<na>", "none", "null", "nil", "\\n"))
+"""How spreadsheets, pandas and databases write a missing number, besides NaN."""
+
 _NEEDED = ("step", "rank", "step_us")
 
 _KEYS = frozenset(("step", "run_idx", "run", "job"))
@@ -137,13 +140,14 @@ def _blank(input_: Input, count: int) -> None:
 
 
 def _impossible(value: Any) -> bool:
-    """Whether a time is given and cannot be one: negative, endless, or longer than 30 years. NaN is a missing one."""
-    if value is None or value == "":
+    """Whether a time is given and cannot be one: negative, endless, longer than 30 years, or no number. NaN is a
+    missing one, and so is what tables write for nothing."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING):
         return False
     try:
-        return not (0 <= float(value) < 1e15 or float(value) != float(value))
+        return isinstance(value, bool) or not (0 <= float(value) < 1e15 or float(value) != float(value))
     except (TypeError, ValueError, OverflowError):
-        return False
+        return True
 
 
 def _ticks(rows: Iterator[StepLine], timed: bool) -> Iterator[tuple[int, list[JobRecord]]]:

@@ -112,7 +112,7 @@ def test_a_rank_that_stops_reporting_does_not_hide_the_slow_one(tmp_path: Path) 
     assert culprits(analyze([write(tmp_path / "s.jsonl", table)])) == [("rank", 3)]
 
 
-@pytest.mark.parametrize("value", [-5, math.inf, -math.inf, 1e300, "-1e300"])
+@pytest.mark.parametrize("value", [-5, math.inf, -math.inf, 1e300, "-1e300", "abc", "1.5s"])
 @pytest.mark.parametrize("column", ["step_us", "compute_us", "wait_us"])
 def test_impossible_times_are_counted_and_blame_nobody(tmp_path: Path, value: object, column: str) -> None:
     table = rows(late=None)
@@ -124,6 +124,26 @@ def test_impossible_times_are_counted_and_blame_nobody(tmp_path: Path, value: ob
     path.write_text("\n".join(lines) + "\n")
     report = analyze([path])
     assert (report.inputs[0].skipped, report.inputs[0].reasons) == (44, {"bad_time": 44})
+    assert report.healthy
+
+
+@pytest.mark.parametrize("value", ["abc", True, [1], {"us": 1}])
+def test_a_time_in_json_that_is_no_number_is_counted(tmp_path: Path, value: object) -> None:
+    table = rows(late=None)
+    table[7]["compute_us"] = value
+    assert analyze([write(tmp_path / "s.jsonl", table)]).inputs[0].reasons == {"bad_time": 1}
+
+
+@pytest.mark.parametrize("value", ["", "-", "NA", "n/a", "null", "None", "\\N", "NaN"])
+def test_what_tables_write_for_nothing_is_a_missing_time(tmp_path: Path, value: str) -> None:
+    table = rows(late=None)
+    for row in table[::3]:
+        row["wait_us"] = value
+    path = tmp_path / "s.csv"
+    lines = [",".join(table[0]), *(",".join(str(v) for v in row.values()) for row in table)]
+    path.write_text("\n".join(lines) + "\n")
+    report = analyze([path])
+    assert report.inputs[0].reasons == {}
     assert report.healthy
 
 
