@@ -19,14 +19,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from clickhouse_provider import engine
+from clickhouse_provider import published_port, start_engine
+from clickhouse_rows import store
 from local_kafka import local_kafka
+from sample_history import INCIDENT, history
 
+from bench import gpu_days, peers
 from lockstep.fleet import Agents
 from runtime.health import Counters
 from runtime.kafka import Producer, create_topics, wait_for_broker
 from runtime.settings import ClickHouse, Connection
 from schemas import NodeFrame
+from schemas.metrics import names
 from simulator.fleet import SimulatedFleet
 from simulator.settings import FleetSettings
 from storage.ask import answer
@@ -41,8 +45,11 @@ from storage.tables import BY_RECORD
 
 ROOT = Path(__file__).resolve().parents[1]
 START_MS = 1_793_534_400_000
-TICKS, GPUS = 300, 72
-JOB = "slurm:bench/1/0"
+TICKS, GPUS = 120, 72
+AGAIN = 20
+"""How often the load is sent, each time later: a rate wants batches as they are in a backlog."""
+ROOMY = {"LOCKSTEP_ENGINE_MEMORY_MB": "6000", "LOCKSTEP_ENGINE_QUERY_MEMORY_MB": "3000"}
+"""The data is made by statements that are larger than any that the product runs."""
 
 
 def load(ticks: int) -> list[NodeFrame]:
@@ -85,34 +92,28 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def rate(connection: Connection, clickhouse: ClickHouse, client: Client) -> None:
+def rate(connection: Connection, clickhouse: ClickHouse, client: Client, pid: int) -> None:
     """Everything on the topic first, then the writer: from its first row to its last."""
     frames = load(TICKS)
-    values, samples = readings(frames), TICKS * GPUS
-    producer = Producer(connection, "bench", Counters(), bound=len(frames) + 10)
-    for frame in frames:
-        producer.send_record(frame)
-    assert producer.flush(120)
+    values, samples = readings(frames) * AGAIN, TICKS * GPUS * AGAIN
+    producer = Producer(connection, "bench", Counters(), bound=AGAIN * len(frames) + 10)
+    for turn in range(AGAIN):
+        for frame in frames:
+            later = frame.ts_ms + 1000 * TICKS * turn
+            producer.send_record(msgspec.structs.replace(frame, ts_ms=later, seq=frame.seq + TICKS * turn))
+    assert producer.flush(300)
     producer.close(5)
     with writer(connection, clickhouse) as process:
         while not count(client):
             time.sleep(0.02)
-        began, cpu_began, already = time.perf_counter(), cpu_s(process.pid), count(client)
+        already, began, cpu, engine_cpu = count(client), time.perf_counter(), cpu_s(process.pid), cpu_s(pid)
         while (now := count(client)) < samples:
-            time.sleep(0.05)
-        took, cpu = time.perf_counter() - began, cpu_s(process.pid) - cpu_began
+            time.sleep(0.2)
+        spent = time.perf_counter() - began, cpu_s(process.pid) - cpu, cpu_s(pid) - engine_cpu
     there = values * (now - already) / samples
-    print(f"writer          {rates(there, took, cpu)}; {values / samples:.0f} values a GPU sample")
-    client.command("TRUNCATE TABLE gpu_samples")
-    began, cpu_before = time.perf_counter(), time.process_time()
-    plain(client, frames)
-    took, cpu = time.perf_counter() - began, time.process_time() - cpu_before
-    print(f"plain client    {rates(values, took, cpu)}; no Kafka, no decoding")
-
-
-def rates(values: float, took_s: float, spent_s: float) -> str:
-    by_cpu = values / spent_s / 1e6
-    return f"{values / took_s / 1e6:.2f} million values/s by the clock, {by_cpu:.2f} per second of its processor time"
+    clock, own, engine = (there / seconds / 1e6 for seconds in spent)
+    print(f"writer          {clock:.2f} million values/s by the clock; {own:.2f} per second of the writer's processor, "
+          f"{engine:.2f} of the engine's; {values / samples:.0f} values a GPU sample", flush=True)  # fmt: skip
 
 
 def plain(client: Client, frames: list[NodeFrame]) -> None:
@@ -168,62 +169,96 @@ def latency(connection: Connection, clickhouse: ClickHouse, client: Client, seco
           f"{len(late)} ticks at 1 Hz (batches of 2 s)")  # fmt: skip
 
 
-def questions(client: Client) -> None:
-    """Ten named questions over 20 GPU-days at 1 Hz, and roll-ups over 2,000 GPU-days of 1-minute windows."""
-    for hour in range(24):
-        client.command(
-            "INSERT INTO gpu_samples (cluster, ts, node, run_id, seq, rack, gpu, slot, job, rank, power_w,"
-            " temperature_c, sm_clock_mhz, nvlink_tx_bytes_per_s, nvlink_rx_bytes_per_s, nvlink_error_count,"
-            " ecc_dbe_count)"
-            f" SELECT 'bench', toDateTime64({START_MS // 1000} + intDiv(number, 20), 3, 'UTC'),"
-            " concat('n', toString(intDiv(number % 20, 4))), 1, intDiv(number, 20), 'r1',"
-            f" concat('GPU-', toString(number % 20)), number % 4, '{JOB}', number % 20, 700 + rand() % 200,"
-            " 50 + rand() % 20, 1900 + rand() % 5 * 15, rand() % 1000 * 1e8, rand() % 1000 * 1e8, 0, 0"
-            f" FROM numbers({hour * 72_000}, 72000)"
-        )
-    began = time.perf_counter()
-    Roller(client, {n: r for n, r in ROLLUPS.items() if n.startswith("gpu")}).roll_all()
-    print(f"roll-ups        20 GPU-days into 10 s, 1 min and 1 h in {time.perf_counter() - began:.1f} s")
-    asked = {"at": "2026-11-02 13:00:00", "job": JOB, "incident": "none", "gpu": ""}
-    names = ("fleet-now", "worst-gpus", "bus-bandwidth", "time-lost", "rack-nvlink", "rack-cooling", "gpus-by-risk",
-             "mtbf", "job-timeline", "before-incident")  # fmt: skip
-    for name in names:
-        given = arguments(name, {k: v for k, v in asked.items() if k in QUESTIONS[name].parameters}, START_MS)
-        spent = timed(client, QUESTIONS[name].sql, given)
-        print(f"question        {name:18} {spent * 1000:7.0f} ms over 20 GPU-days")
-    for words, sql in (
-        ("mean power a minute, raw", "SELECT toStartOfMinute(ts) t, avg(power_w) FROM gpu_samples FINAL GROUP BY t"),
-        ("the same from gpu_1m", "SELECT ts, avg(power_w) FROM gpu_1m FINAL GROUP BY ts"),
-    ):
-        print(f"ratio           {words:26} {timed(client, sql, {}) * 1000:7.0f} ms")
-    client.command("TRUNCATE TABLE gpu_1m")
-    for day in range(10):
-        client.command(
-            "INSERT INTO gpu_1m (cluster, node, gpu, ts, job, samples, rack, rank, power_w, power_w_min, power_w_max)"
-            " SELECT 'bench', concat('n', toString(intDiv(number % 200, 4))), concat('GPU-', toString(number % 200)),"
-            f" toDateTime64({START_MS // 1000} + 60 * intDiv(number, 200), 3, 'UTC'), '{JOB}', 60,"
-            " concat('r', toString(intDiv(number % 200, 72))), number % 200, 700 + rand() % 200, 600, 900"
-            f" FROM numbers({day * 288_000}, 288000) SETTINGS max_insert_block_size = 50000, max_block_size = 50000,"
-            " min_insert_block_size_rows = 50000"
-        )
+def questions(client: Client, pid: int) -> None:
+    """Ten named questions over 20 GPU-days at 1 Hz; what others can answer of it; roll-ups of 2,000 GPU-days."""
+    began, cpu = time.perf_counter(), cpu_s(pid)
+    gpu_days.fill(client, int(time.time() * 1000))
+    took(began, cpu, pid, "20 GPU-days at 1 Hz inserted, 40 metrics and a score")
+    began, cpu = time.perf_counter(), cpu_s(pid)
+    gpu_days.roll(client)
+    took(began, cpu, pid, "their roll-ups of a minute and an hour")
+    store(client, *history())
+    for name in QUESTIONS_ASKED:
+        said(name, client, pid, QUESTIONS[name].sql, "over 20 GPU-days", **asked(name))
+    ours = {words: said(words, client, pid, sql, "raw") for words, sql in peers.OURS.items()}
+    said(
+        "mean power a minute, all", client, pid, "SELECT ts, avg(power_w) FROM gpu_1m FINAL GROUP BY ts", "from gpu_1m"
+    )
+    client.command("OPTIMIZE TABLE gpu_samples FINAL")
+    own = bytes_a_value(client)
+    print(f"disk            {own * 40 * 86_400 / 1e6:.2f} MB a GPU-day of 40 metrics; the four shared ones below")
+    with tempfile.TemporaryDirectory() as folder:
+        for peer in peers.compare(Path(folder), cpu_s):
+            if isinstance(peer, str):
+                print(peer)
+                continue
+            mine = shared_bytes_a_value(client)
+            print(f"{peer.name:15} {peer.bytes_a_value:.2f} bytes a value, ours {mine:.2f}: "
+                  f"{peer.bytes_a_value / mine:.1f} times ours")  # fmt: skip
+            for words, spent in peer.spent_s.items():
+                print(f"{peer.name:15} {words:26} {spent * 1000:7.0f} ms, ours {ours[words] * 1000:.0f}: "
+                      f"{spent / ours[words]:.1f} times ours")  # fmt: skip
+    began, cpu = time.perf_counter(), cpu_s(pid)
+    gpu_days.years(client)
+    took(began, cpu, pid, "2,000 GPU-days of 1-minute roll-ups inserted")
     for name in ("time-lost", "rack-nvlink", "mtbf"):
-        given = arguments(name, {k: v for k, v in asked.items() if k in QUESTIONS[name].parameters}, START_MS)
-        print(
-            f"question        {name:18} {timed(client, QUESTIONS[name].sql, given) * 1000:7.0f} ms over 2,000 GPU-days"
-        )
+        said(name, client, pid, QUESTIONS[name].sql, "over 2,000 GPU-days", **asked(name))
     sql = "SELECT ts, power_w FROM gpu_1m FINAL WHERE cluster = 'bench' AND node = 'n7' AND gpu = 'GPU-29'"
-    print(f"question        {'one GPU, 10 days':18} {timed(client, sql, {}) * 1000:7.0f} ms over 2,000 GPU-days")
+    said("one GPU, ten days", client, pid, sql, "over 2,000 GPU-days")
+    sql = "SELECT toStartOfHour(ts) AS t, rack, avg(power_w) FROM gpu_1m FINAL GROUP BY t, rack"
+    said("power by rack and hour", client, pid, sql, "over 2,000 GPU-days")
+
+
+TIMES = 3
+QUESTIONS_ASKED = ("fleet-now", "worst-gpus", "bus-bandwidth", "time-lost", "rack-nvlink", "rack-cooling",
+                   "gpus-by-risk", "mtbf", "job-timeline", "before-incident")  # fmt: skip
+
+
+def asked(name: str) -> dict[str, str]:
+    """What a question is told."""
+    given = {"at": "2026-11-02 11:00:00", "job": gpu_days.JOB, "incident": INCIDENT, "gpu": ""}
+    return arguments(name, {k: v for k, v in given.items() if k in QUESTIONS[name].parameters}, START_MS + 86_000_000)
+
+
+def took(began: float, cpu: float, pid: int, what: str) -> None:
+    clock = time.perf_counter() - began
+    print(
+        f"engine          {cpu_s(pid) - cpu:6.1f} s of its processor, {clock:6.1f} s by the clock: {what}", flush=True
+    )
+
+
+def said(words: str, client: Client, pid: int, sql: str, over: str, **given: str) -> float:
+    """Ask a few times, print and return the engine's processor time a question, in seconds."""
+    before, quickest = cpu_s(pid), min(timed(client, sql, given) for _ in range(TIMES))
+    spent = max(cpu_s(pid) - before, 0.01) / TIMES
+    times = f"{spent * 1000:7.0f} ms of the engine's processor, {quickest * 1000:7.0f} ms by the clock at best"
+    print(f"question        {words:26} {times}, {over}", flush=True)
+    return spent
 
 
 def timed(client: Client, sql: str, given: dict[str, str]) -> float:
-    """Best of three, seconds."""
-    spent = []
-    for _ in range(3):
-        began = time.perf_counter()
-        for _piece in answer(client, lambda: client, sql, "Native", given):
-            pass
-        spent.append(time.perf_counter() - began)
-    return min(spent)
+    began = time.perf_counter()
+    for _piece in answer(client, lambda: client, sql, "Native", given):
+        pass
+    return time.perf_counter() - began
+
+
+def bytes_a_value(client: Client) -> float:
+    """Of everything in gpu_samples, keys and all."""
+    (disk, rows), = client.query("SELECT sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active AND"
+                                 " database = currentDatabase() AND table = 'gpu_samples'").result_rows  # fmt: skip
+    return float(disk / rows / len(gpu_days.METRICS))
+
+
+def shared_bytes_a_value(client: Client) -> float:
+    """Of the metrics that others have too, with their share of the keys."""
+    columns = client.query("SELECT name, data_compressed_bytes FROM system.columns WHERE"
+                           " database = currentDatabase() AND table = 'gpu_samples'").result_rows  # fmt: skip
+    (rows,), = client.query("SELECT count() FROM gpu_samples").result_rows  # fmt: skip
+    known = set(names("gpu"))
+    keys = sum(size for name, size in columns if name not in known)
+    own = sum(size for name, size in columns if name in gpu_days.SHARED)
+    return float((own + keys) / rows / len(gpu_days.SHARED))
 
 
 @contextlib.contextmanager
@@ -244,7 +279,11 @@ def main() -> None:
     parser.add_argument("--broker", help="a real Kafka; else a local JVM")
     given = parser.parse_args()
     parts = given.part or ["size", "questions", "rate", "latency"]
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as held, engine(Path(folder)) as settings:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as held:
+        process = start_engine(Path(folder), environment=ROOMY)
+        held.callback(process.wait, 30)
+        held.callback(process.terminate)
+        settings = ClickHouse(clickhouse_port=published_port(process))
         connection = Connection()
         if {"rate", "latency"} & set(parts):
             address = given.broker or held.enter_context(local_kafka()).address
@@ -255,10 +294,13 @@ def main() -> None:
                 if part == "size":
                     size(client)
                 elif part == "questions":
-                    questions(client)
+                    questions(client, process.pid)
                 else:
                     create_topics(connection, 4, 1)
-                    (rate if part == "rate" else latency)(connection, here, client)
+                    if part == "rate":
+                        rate(connection, here, client, process.pid)
+                    else:
+                        latency(connection, here, client)
 
 
 if __name__ == "__main__":
