@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import urllib3
 
-from alerts.content import content, iso
+from alerts.content import content, iso, plain
 from alerts.http import Http, NoReply, judge
 from alerts.receiver import Answer, Outcome
 from alerts.settings import AlertsSettings
@@ -113,4 +113,4 @@ def labels(incident: Incident) -> dict[str, str]:
         "rack": first.rack if first else "",
         "job_id": incident.job,
     }
-    return {name: value[:VALUE_LIMIT] for name, value in found.items() if value}
+    return {name: shown for name, value in found.items() if (shown := plain(value)[:VALUE_LIMIT])}

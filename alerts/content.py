@@ -3,8 +3,9 @@
 The title fits a telephone's lock screen and one text message. No job's contents and no secrets: evidence is redacted.
 """
 
+import re
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from alerts.manners import Level, level, team
 from alerts.redact import redact
@@ -20,6 +21,9 @@ MOST_EVIDENCE, MOST_SHOWN = 12, 64
 
 TEST = "test-"
 """Begins the id of an incident that nothing happened in (`lockstep alerts test`)."""
+
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What moves a cursor or turns a line around; names and evidence may come from a job's own log."""
 
 _SPELLED = {"gpu": "GPU", "pcie": "PCIe", "nvlink": "NVLink", "cpu": "CPU", "io": "I/O", "python": "Python"}
 
@@ -58,7 +62,7 @@ def content(incident: Incident, runbooks: str = "") -> Content:
     facts, first = CAUSES[incident.cause], incident.culprits[0] if incident.culprits else None
     link = runbook_url(runbooks, incident.cause)
     named = (first.node or first.rack or first.job) if first else ""
-    return Content(
+    said = Content(
         id=incident.id,
         title=title(incident),
         level=level(incident),
@@ -83,6 +87,18 @@ def content(incident: Incident, runbooks: str = "") -> Content:
         job=incident.job,
         cluster=incident.cluster,
     )
+    return Content(*map(plain, said))
+
+
+def plain(said: Any) -> Any:
+    """Texts, and lists of them, without what is no letter to read; anything else as it is.
+
+    >>> plain("rank\\x1b[2J 3"), plain(("a\\u202eb", "c")), plain(7)
+    ('rank[2J 3', ('ab', 'c'), 7)
+    """
+    if isinstance(said, tuple):
+        return tuple(map(plain, said))
+    return _UNSEEN.sub("", said) if isinstance(said, str) else said
 
 
 def title(incident: Incident) -> str:

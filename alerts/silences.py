@@ -27,7 +27,7 @@ class Silences:
         return tuple(sorted(self._silences.values(), key=lambda s: (s.from_ms, s.id)))
 
     def active(self, now_ms: int) -> tuple[Silence, ...]:
-        return tuple(s for s in self.all() if active(s, now_ms))
+        return tuple(s for s in self._silences.values() if active(s, now_ms))
 
     def __call__(self, incident: Incident, situation: Situation) -> str:
         for silence in self._silences.values():

@@ -154,6 +154,26 @@ def test_an_incident_of_any_size_and_odd_characters_is_taken(one: Local) -> None
     assert one.receiver.deliver(state).outcome is Outcome.DELIVERED
 
 
+def test_no_text_moves_a_cursor_or_turns_a_line_around(one: Local) -> None:
+    odd = "\x00\x1b[2J\x07\x9b\u202eabc\u2066 😀\n"
+    hostile = replace(
+        INCIDENT, summary=odd, action=odd, sql=odd, job=odd, evidence=(Evidence(text=odd),), members=(odd,),
+        culprits=(replace(INCIDENT.culprits[0], node=odd, rack=odd, job=odd, gpu=odd),),
+    )  # fmt: skip
+
+    def unseen(found: object) -> set[str]:
+        if isinstance(found, dict):
+            found = list(found.values())
+        if isinstance(found, list):
+            return set().union(*map(unseen, found))
+        return set(str(found)) & set("\x00\x1b\x07\x9b\u202e\u2066")
+
+    state = attempt(one.receiver, incident=hostile)
+    assert unseen(json.loads(state.body)) == set()
+    assert "😀" in state.body.decode()
+    assert one.receiver.deliver(state).outcome is Outcome.DELIVERED
+
+
 def test_what_was_opened_can_be_reached_again(one: Local) -> None:
     assert one.receiver.knows(one.receiver.route(INCIDENT))
     calls, seconds = one.receiver.rate
