@@ -156,8 +156,11 @@ class _Part:
         self, frame: NodeFrame, works: bool | None, jobs: tuple[str, ...], subject: Subject, episodes: Episodes
     ) -> list[Finding]:
         matrix = frame.sections["host"]
+        source, target = self._columns.places(matrix.columns)
+        if not len(target):
+            return []
         values, readings = np.empty((1, len(self._wanted)), np.float32), np.empty((1, len(self._names)), np.float32)
-        given, (source, target) = matrix.values(), self._columns.places(matrix.columns)
+        given = matrix.values()
         if not _here(given, source, target, self._ranges.low, self._ranges.high, values, len(self._names)):
             return []
         if frame.run_id != self._run_id or abs(frame.ts_ms - self._ts_ms) > GAP_MS:

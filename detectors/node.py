@@ -101,7 +101,7 @@ class NodeDetector:
             self._gpus = frame.gpus
         tick = self._deviations.update(frame)
         scores = self._score(tick)
-        works = bool((tick.state == WORKING).any()) if tick.uuids else None
+        works = WORKING in tick.state.tolist() if tick.uuids else None
         jobs = tuple(sorted({job for job in tick.jobs if job}))
         findings = [
             *self._events.tick(frame.ts_ms, tick.uuids, tick.here),
