@@ -46,7 +46,7 @@ from storage.tables import BY_RECORD
 ROOT = Path(__file__).resolve().parents[1]
 START_MS = 1_793_534_400_000
 TICKS, GPUS = 120, 72
-AGAIN = 20
+AGAIN = 6
 """How often the load is sent, each time later: a rate wants batches as they are in a backlog."""
 ROOMY = {"LOCKSTEP_ENGINE_MEMORY_MB": "6000", "LOCKSTEP_ENGINE_QUERY_MEMORY_MB": "3000"}
 """The data is made by statements that are larger than any that the product runs."""
@@ -96,13 +96,15 @@ def rate(connection: Connection, clickhouse: ClickHouse, client: Client, pid: in
     """Everything on the topic first, then the writer: from its first row to its last."""
     frames = load(TICKS)
     values, samples = readings(frames) * AGAIN, TICKS * GPUS * AGAIN
-    producer = Producer(connection, "bench", Counters(), bound=AGAIN * len(frames) + 10)
+    counters = Counters()
+    producer = Producer(connection, "bench", counters, bound=len(frames) + 10)
     for turn in range(AGAIN):
         for frame in frames:
             later = frame.ts_ms + 1000 * TICKS * turn
-            producer.send_record(msgspec.structs.replace(frame, ts_ms=later, seq=frame.seq + TICKS * turn))
-    assert producer.flush(300)
+            producer.send_record(msgspec.structs.replace(frame, ts_ms=later, seq=frame.seq + 1_000_000 * turn))
+        assert producer.flush(300)
     producer.close(5)
+    assert not any(name.startswith(("dropped", "errors")) for name in counters.totals()), counters.totals()
     with writer(connection, clickhouse) as process:
         while not count(client):
             time.sleep(0.02)
