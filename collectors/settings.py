@@ -14,11 +14,11 @@ class AgentSettings(Connection, frozen=True, kw_only=True):
 
     node: Annotated[str, Meta(max_length=256, description="This node's name; its host name if not given")] = ""
     rack: Annotated[str, Meta(max_length=256, description="The rack it stands in")] = ""
-    tray: Annotated[int, Meta(ge=0, description="Its place in the rack")] | None = None
+    tray: Annotated[int, Meta(ge=0, le=65_535, description="Its place in the rack")] | None = None
     cooling_loop: Annotated[
         str, Meta(max_length=256, description="The coolant unit that its rack hangs on, where one serves several racks")
     ] = ""
-    interval_s: Annotated[Positive, Meta(description="Seconds from tick to tick")] = 1.0
+    interval_s: Annotated[Positive, Meta(le=3600, description="Seconds from tick to tick")] = 1.0
     collectors: Annotated[str, Meta(description="What to collect, separated by commas; all if not given")] = ""
     inspector_dir: Annotated[str, Meta(description="Folder of NCCL Inspector's files (NCCL_INSPECTOR_DUMP_DIR)")] = ""
     inspector_files: Annotated[

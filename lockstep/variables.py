@@ -73,14 +73,18 @@ def from_file(path: str) -> dict[str, str]:
         told = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise UserError(f"--config {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UserError(f"--config {path}: it is nested too deep") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise UserError(f'--config {path}: {error}; write lines like broker = "kafka-1:9092"') from None
     names = known() - {"CONFIG"}
     for key, value in told.items():
         if key.upper() not in names:
             raise UserError(f"--config {path}: no setting {key}{_meant(key.upper(), names).lower()}")
-        if not isinstance(value, str | int | float):
+        if not isinstance(value, str | int | float) or (isinstance(value, int) and value.bit_length() > 64):
             raise UserError(f"--config {path}: {key} must be a text, a number, true or false")
+        if "\0" in str(value):
+            raise UserError(f"--config {path}: {key} has a zero character in it")
     return {
         PREFIX + key.upper(): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in told.items()

@@ -93,7 +93,7 @@ def test_what_is_wrong_is_one_line_and_exit_status_2(
         (["replay", __file__], {}, "neither a recording (.records) nor a table"),
         (["demo", "--speed", "nan"], {}, "--speed='nan'"),
         (["simulate", "--onset-s", "inf"], {}, "--onset-s='inf': give a finite number"),
-        (["agent"], {"LOCKSTEP_INTERVAL_S": "Infinity"}, "LOCKSTEP_INTERVAL_S='Infinity': give a finite number"),
+        (["agent"], {"LOCKSTEP_SPOOL_MIB": "Infinity"}, "LOCKSTEP_SPOOL_MIB='Infinity': give a finite number"),
         (["topics", "create", "--broker-sasl-mechanism", "FOO"], {}, "give one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         (["agent"], {"LOCKSTEP_BROKER_SASL_MECHANISM": "FOO"}, "give one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         (["agent", "--broker-tls", "perhaps"], {}, "--broker-tls='perhaps': give yes or no"),
@@ -265,6 +265,14 @@ def test_options_go_before_variables_and_variables_before_the_file(tmp_path: Pat
     assert "ClickHouse at 127.0.0.1:1 " in lockstep("query", "SELECT 1", LOCKSTEP_CONFIG=str(config)).stderr
 
 
+@pytest.mark.parametrize("given", [("--interval-s", "1e308"), ("--interval-s", "3601"), ("--tray", "9" * 30)])
+def test_a_number_that_no_record_or_clock_takes_is_one_line(given: tuple[str, str], tmp_path: Path) -> None:
+    done = lockstep("agent", "--once", "--spool-dir", str(tmp_path), *given)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"lockstep: {given[0]}='")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -274,6 +282,10 @@ def test_options_go_before_variables_and_variables_before_the_file(tmp_path: Pat
         (b"[agent]\nnode = 'n'", "no setting agent"),
         (b"broker: x", "at line 1"),
         (b"\xff", "invalid start byte"),
+        (b'node = "a\\u0000b"', "node has a zero character in it"),
+        (b"tray = " + b"9" * 5000, "4300 digits"),
+        (b"tray = 0x" + b"f" * 5000, "tray must be a text, a number"),
+        (b"tray = " + b"[" * 5000, "nested too deep"),
     ],
 )
 def test_a_file_of_settings_that_cannot_be_meant_is_one_line(content: bytes, said: str, tmp_path: Path) -> None:
