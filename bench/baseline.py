@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in a worker; before numpy is imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a worker limits them too; before numpy is imported
 
 import numpy as np
 

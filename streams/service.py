@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from faust.tables.recovery import ServiceStopped
+from threadpoolctl import threadpool_limits
 
 from runtime.clock import Clock, SystemClock
 from runtime.errors import UserError
@@ -43,6 +44,7 @@ def run(settings: WorkerSettings, stop: threading.Event, plan: Plan | None = Non
     clock, counters = clock or SystemClock(), Counters()
     check_topics(settings, plan)
     with ExitStack() as stack:
+        stack.enter_context(threadpool_limits(1))  # a node's matrices are small: threads would wait for one another
         if settings.prometheus_port:
             require_free(settings.prometheus_port, "the worker's Prometheus endpoint", "--prometheus-port")
             stack.callback(serve_metrics(PROCESS, counters, settings.prometheus_port))
