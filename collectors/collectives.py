@@ -44,6 +44,9 @@ class Claim(NamedTuple):
 
 Identify = Callable[[Process], Claim | None]
 
+MOST_FILES = 1024
+"""So many files are known by their headers, those that were written to last: process ids need not come back."""
+
 
 class _Rank:
     """One process: its communicators, its streams, and what came since the last frame."""
@@ -194,15 +197,16 @@ class CollectivesCollector:
         """Lines that cannot be used are counted as nccl_REASON. Raises NoData while no rank has written anything."""
         rejected: Counter[str] = Counter()
         for name, line in self._source.read():
-            reader = self._readers.get(name)
-            if reader is None:
-                reader = self._readers[name] = InspectorReader()
+            reader = self._readers.pop(name, None) or InspectorReader()
+            self._readers[name] = reader  # now the newest
             found = reader.read(line)
             if isinstance(found, Rejected):
                 if found is not IGNORED:
                     rejected["nccl_" + found.reason] += 1
             else:
                 self._reducer.add(found)
+        for name in list(self._readers)[:-MOST_FILES]:
+            del self._readers[name]
         if not len(self._reducer) and not rejected:
             raise NoData("no NCCL Inspector output")
         frames = self._reducer.frames(tick_ms)

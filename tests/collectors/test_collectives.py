@@ -6,7 +6,7 @@ import pytest
 from inspector_lines import operation, stats_line
 
 from collectors.base import NoData
-from collectors.collectives import BUDGET, Claim, CollectiveReducer, CollectivesCollector
+from collectors.collectives import BUDGET, MOST_FILES, Claim, CollectiveReducer, CollectivesCollector
 from collectors.inspector import DumpStats, InspectorReader, Perf, Process
 from schemas import sampling
 
@@ -128,6 +128,17 @@ def test_the_collector_counts_what_it_cannot_use() -> None:
     assert reading.missing == {"nccl_broken": 1, "nccl_absurd_size": 1}
     assert len(reading.drafts) == 1
     assert len(collector.collect(2000).drafts) == 1
+
+
+def test_files_of_process_ids_that_never_come_back_are_forgotten() -> None:
+    source = Lines()
+    collector = CollectivesCollector(source, CollectiveReducer(lambda _: Claim("j")))
+    for tick in range(3):
+        names = [f"host-pid{tick * MOST_FILES + n}.log" for n in range(MOST_FILES)]
+        source.lines = [(name, operation(sn=tick)) for name in names] + [("steady.log", operation(sn=tick))]
+        collector.collect(1000 * tick)
+    assert len(collector._readers) == MOST_FILES
+    assert "steady.log" in collector._readers
 
 
 def test_without_any_line_there_is_no_data() -> None:
