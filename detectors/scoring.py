@@ -70,6 +70,6 @@ def _walk(
                 out[r] += end[i - inner]
     for r in range(len(rows)):
         out[r] = np.exp2(-(out[r] / len(feature)) / expected)
-        for k in range(rows.shape[1]):
-            if np.isnan(rows[r, k]):
+        for column in range(rows.shape[1]):
+            if np.isnan(rows[r, column]):
                 out[r] = np.nan

@@ -32,7 +32,9 @@ def brief(said: list[Finding]) -> list[tuple[str, str, str]]:
 def test_a_collector_that_fails_is_a_sensors_fault_until_it_reads_again(kind: str) -> None:
     watch = EventWatch("c", "n1")
     assert brief(watch.note(event(kind, 5), "", T0)) == [("open", "sensor_fault", "node")]
-    assert {f.state for s in range(6, 7300, 10) for f in watch.tick(T0 + 1000 * s, (), np.zeros(0, bool))} == {"heartbeat"}
+    assert {f.state for s in range(6, 7300, 10) for f in watch.tick(T0 + 1000 * s, (), np.zeros(0, bool))} == {
+        "heartbeat"
+    }
     assert watch.note(event("collector_recovered", 7301, "host", "info"), "", T0) == []
     assert brief(watch.note(event("collector_recovered", 7302, "gpu", "info"), "", T0)) == [
         ("close", "sensor_fault", "node")
