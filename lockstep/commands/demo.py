@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +75,19 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in _given(fleet).items()]
     simulate = Service(name="simulate", arguments=("simulate", *arguments))
     plan = services(folder, http_port=free_port(), workers=1, paged=False, extra=(simulate,))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it in order, as Ctrl-C does
+    told = threading.Event()  # looked at in turn: an exception out of the handler may be lost in a library's callback
+    signal.signal(signal.SIGTERM, lambda *_: told.set())
     supervisor = Supervisor(plan, os.environ, folder / "log" / "lockstep.log", clock)
     try:
         usual = "; about 3 minutes on 2 idle cores" if _usual(fleet) else ""
         racks = f"{fleet.racks} NVL72 rack{'s' if fleet.racks > 1 else ''}"
         _say(f"{racks}, one {fleet.job_size}-GPU job, up to {fleet.speed:g} times real time{usual}")
-        supervisor.start(lambda name: _say(f"starting {name}"))
+
+        def starting(name: str) -> None:
+            _go_on(told)
+            _say(f"starting {name}")
+
+        supervisor.start(starting)
         from storage.client import get_client
 
         host, _, port = supervisor.addresses["database"].rpartition(":")
@@ -89,6 +96,7 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
         progress = Progress(clock, sys.stderr.isatty(), lambda text: click.echo(text, nl=False, err=True))
 
         def tend() -> None:
+            _go_on(told)
             supervisor.tend()
             supervisor.require_steady()
 
@@ -101,11 +109,18 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
             ask = f'lockstep query --clickhouse-port {port} "SELECT id, state, cause, summary FROM v_incidents"'
             _say(f"still running: {ask}; Ctrl-C ends it")
             while True:
+                _go_on(told)
                 supervisor.tend()
                 clock.sleep(1.0)
         return verdict
     finally:
         supervisor.stop()
+
+
+def _go_on(told: threading.Event) -> None:
+    """KeyboardInterrupt once the process was told to end, so that it ends as at Ctrl-C."""
+    if told.is_set():
+        raise KeyboardInterrupt
 
 
 def _usual(fleet: FleetSettings) -> bool:

@@ -233,8 +233,8 @@ def test_a_demo_that_is_told_to_end_leaves_nothing(tmp_path: Path) -> None:
             assert line, "it ended by itself"
         assert len(list(tmp_path.iterdir())) == 1
         demo.send_signal(signal.SIGTERM)
-        demo.stderr.read()
-        assert demo.wait(60) != 0
+        demo.communicate(timeout=60)
+        assert demo.returncode != 0
     assert list(tmp_path.iterdir()) == []
 
 
