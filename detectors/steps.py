@@ -328,12 +328,12 @@ class StepDetector:
         """What the recent steps say of one rank that is blamed; of one that stalls now and then, those since."""
         late = self._late
         if late.steady[rank]:
-            rows = list(self._recent)[-max(int(late.hits[rank]) + 1, LEAST_STEPS) :]
+            rows = self._to_the_last(rank, list(self._recent))[-max(int(late.hits[rank]) + 1, LEAST_STEPS) :]
             onset = int(late.onset_ms[rank]), int(late.onset_mark[rank])
         else:
             onset = self.stalls.since(rank)
             # Since its first stall: the beginning of a lasting slowness is counted as stalls before it is steady.
-            rows = [row for row in self._recent if row.end_ms >= onset[0]]
+            rows = self._to_the_last(rank, [row for row in self._recent if row.end_ms >= onset[0]])
         own, blocked, step = self.own.centre, self.blocked.centre, self.usual_us
         return describe(rank, rows, float(own[rank]), blocked, step, onset)
 
@@ -342,8 +342,14 @@ class StepDetector:
         rows = [row for row in self._recent if row.end_ms >= since_ms and len(row.score) > rank]
         if not rows or not any(row.score[rank] > 0 for row in rows):
             return None
+        rows = self._to_the_last(rank, rows)
         found = describe(rank, rows, float(self.own.centre[rank]), self.blocked.centre, self.usual_us, (0, 0))
         return found if found.excess_us >= EFFECT * self.usual_us else None
+
+    def _to_the_last(self, rank: int, rows: list[StepTable]) -> list[StepTable]:
+        """Without the steps behind the last late one of a rank: the end of a lasting slowness is no pause in it."""
+        late = [n for n, row in enumerate(rows) if len(row.score) > rank and row.score[rank] > EFFECT * self.usual_us]
+        return rows[: late[-1] + 1] if late and late[-1] + 1 >= LEAST_STEPS else rows
 
     def worked_more(self, ranks: Sequence[int], since_ms: int) -> bool:
         """Whether these ranks had more to do in the steps since then than their peers, each against its own past: on

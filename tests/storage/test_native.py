@@ -43,7 +43,9 @@ def told(client: Client, kind: Stored, packed: Any) -> list[Any]:
     numbers = stored(Natural, "n").pack(list(range(len(packed))))
     made = block(["n", "v"], ["UInt64", kind.type], [numbers, packed], len(packed))
     client.raw_insert("", insert_block=compressed(b"INSERT INTO native_case FORMAT Native\n" + made), compression="lz4")
-    return [value for (value,) in client.query("SELECT v FROM native_case ORDER BY n").result_rows]
+    rows = client.query("SELECT v FROM native_case ORDER BY n").result_rows
+    client.command("DROP TABLE native_case SYNC")
+    return [value for (value,) in rows]
 
 
 @pytest.mark.parametrize(("kind", "given"), CASES, ids=lambda case: getattr(case, "type", None))
