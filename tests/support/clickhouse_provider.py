@@ -33,6 +33,8 @@ def engine(folder: Path, *options: str, environment: dict[str, str] | None = Non
                 raise
             # A signal: chdb itself fell while it started (3 of about 100 starts seen). Whoever keeps an engine running
             # starts it again; so does this, once.
+            if process.stdout is not None:
+                process.stdout.close()
             process = start_engine(folder, *options, environment=environment)
             port = published_port(process)
         yield ClickHouse(clickhouse_port=port)
