@@ -84,7 +84,7 @@ class Supervisor:
             except UserError:
                 if (self._children[service.name].process.poll() or 0) >= 0:
                     raise
-                # By a signal and not by a word of its own: chdb has fallen at its start (3 of about 100 starts seen).
+                # By a signal and not by a word of its own: chdb has fallen at its start (4 of about 110 starts seen).
                 self._launch(service)
                 self._await(service)
 

@@ -79,7 +79,7 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
     signal.signal(signal.SIGTERM, lambda *_: told.set())
     supervisor = Supervisor(plan, os.environ, folder / "log" / "lockstep.log", clock)
     try:
-        usual = "; about 3 minutes on 2 idle cores" if _usual(fleet) else ""
+        usual = "; about 2 minutes on 2 idle cores" if _usual(fleet) else ""
         racks = f"{fleet.racks} NVL72 rack{'s' if fleet.racks > 1 else ''}"
         _say(f"{racks}, one {fleet.job_size}-GPU job, up to {fleet.speed:g} times real time{usual}")
 

@@ -31,7 +31,7 @@ def engine(folder: Path, *options: str, environment: dict[str, str] | None = Non
         except RuntimeError:
             if process.wait(20) >= 0:
                 raise
-            # A signal: chdb itself fell while it started (3 of about 100 starts seen). Whoever keeps an engine running
+            # A signal: chdb itself fell while it started (4 of about 110 starts seen). Whoever keeps an engine running
             # starts it again; so does this, once.
             if process.stdout is not None:
                 process.stdout.close()
