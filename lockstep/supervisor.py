@@ -79,14 +79,7 @@ class Supervisor:
         for service in self._services:
             progress(service.name)
             self._launch(service)
-            try:
-                self._await(service)
-            except UserError:
-                if (self._children[service.name].process.poll() or 0) >= 0:
-                    raise
-                # By a signal and not by a word of its own: chdb has fallen at its start (4 of about 110 starts seen).
-                self._launch(service)
-                self._await(service)
+            self._await(service)
 
     def tend(self) -> None:
         """Restart what has died, after a pause that grows while it keeps dying. Call this about every second."""

@@ -26,9 +26,14 @@ _READABLE = (
     *("/etc/nsswitch.conf", "/etc/resolv.conf", "/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom"),
     *("/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/sys", "/proc/self/statm"),
     *("/proc/self/stat", "/proc/self/status", "/proc/self/maps", "/proc/self/cgroup", "/proc/self/mountinfo"),
+    *("/proc/self/auxv", "/sys/kernel/mm/transparent_hugepage"),
     *("/sys/devices/system", "/sys/fs/cgroup"),
 )
-"""What libraries and the engine's own metrics open. Not the whole of /proc: it has the environment and its secrets."""
+"""What libraries and the engine's own metrics open. Not the whole of /proc: it has the environment and its secrets.
+
+Never without /proc/self/auxv: ClickHouse's own getauxval then takes what lies behind `environ` for it, which is the
+heap once a variable was set, and the library falls by SIGSEGV at its start or not, as the heap has it.
+"""
 
 
 def confine(folder: Path) -> bool:

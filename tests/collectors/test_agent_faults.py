@@ -187,7 +187,7 @@ def test_an_inspector_file_that_ends_in_the_middle_of_a_character_costs_that_lin
 def test_a_full_spool_disk_stops_no_tick_and_no_record_while_the_broker_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="collectors")
     counters, clock, sender = Counters(), FakeClock(T0), FakeSender()
     core = AgentCore(IDENTITY, [Beat()], 1, clock, counters)
     spool = Spool(tmp_path, 1 << 20, counters)

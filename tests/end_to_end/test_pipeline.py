@@ -31,6 +31,7 @@ FLEET: dict[str, Any] = {
     "seed": 11,
 }
 GPUS = 2 * 4 * 4
+RAW = ("node-frames", "collectives", "steps", "rack-frames")
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(420)]
 
@@ -96,6 +97,7 @@ def _until_over(product: Product) -> None:
     product.until(lambda: all(i.state == "resolved" for i in product.incidents()), "the incident resolved", 60)
     product.until(lambda: bool(product.receiver.closed), "the page resolved", 90)
     product.until(lambda: _scores(product) >= TICKS * GPUS, "a score for every sample", 60)
+    product.until(lambda: product.written(RAW), "every raw record in ClickHouse", 60)
 
 
 def _scores(product: Product) -> int:

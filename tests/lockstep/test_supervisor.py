@@ -22,11 +22,9 @@ if what == "fail":
     print("lockstep: port 9 is taken"); sys.exit(2)
 if what == "once":
     print("migrated"); sys.exit(0)
-if what == "fall" and not os.path.exists(sys.argv[2]):
-    open(sys.argv[2], "w").close(); os.kill(os.getpid(), signal.SIGSEGV)
 if what == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if what in ("publish", "fall"):
+if what == "publish":
     print(f"ready 127.0.0.1:{os.getpid()}", flush=True)
 print("given", os.environ.get("ADDRESS"), flush=True)
 while True:
@@ -53,16 +51,6 @@ USER = Service(
     needs=("broker",),
     environment=lambda addresses: {"ADDRESS": addresses["broker"]},
 )
-
-
-def test_what_falls_by_a_signal_at_its_start_is_started_once_more(tmp_path: Path) -> None:
-    running = supervisor(tmp_path, Service(name="database", arguments=("fall", str(tmp_path / "fell")), publishes=True))
-    try:
-        running.start()
-        assert (tmp_path / "fell").exists()
-        assert running.running("database")
-    finally:
-        running.stop()
 
 
 def test_an_address_reaches_who_needs_it_and_all_lines_reach_the_log(tmp_path: Path) -> None:

@@ -26,18 +26,7 @@ def engine(folder: Path, *options: str, environment: dict[str, str] | None = Non
     """The embedded engine on `folder` in a process of its own, for the length of the block."""
     process = start_engine(folder, *options, environment=environment)
     try:
-        try:
-            port = published_port(process)
-        except RuntimeError:
-            if process.wait(20) >= 0:
-                raise
-            # A signal: chdb itself fell while it started (4 of about 110 starts seen). Whoever keeps an engine running
-            # starts it again; so does this, once.
-            if process.stdout is not None:
-                process.stdout.close()
-            process = start_engine(folder, *options, environment=environment)
-            port = published_port(process)
-        yield ClickHouse(clickhouse_port=port)
+        yield ClickHouse(clickhouse_port=published_port(process))
     finally:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

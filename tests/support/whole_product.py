@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from pagerduty_receiver import ROUTING_KEY, PagerDutyReceiver
 
 from lockstep.supervisor import Service, Supervisor
 from runtime.clock import SystemClock
+from runtime.groups import WRITER
+from runtime.kafka.offsets import Offsets
 from runtime.settings import ClickHouse, Connection
 from schemas import Incident
 from storage.client import get_client
@@ -43,6 +45,7 @@ class Product:
             "LOCKSTEP_PAGERDUTY_CA": receiver.ca,
         }
         self.client = get_client(database)
+        self._offsets = Offsets(broker)
         services = [
             Service(name="topics", arguments=("topics", "create"), once=True),
             Service(name="migrate", arguments=("storage", "migrate"), once=True),
@@ -85,6 +88,12 @@ class Product:
         """The newest tick that is in ClickHouse."""
         return position(self.client)[0]
 
+    def written(self, topics: Iterable[str]) -> bool:
+        """Whether the writer has committed every message that these topics have now."""
+        ends = self._offsets.ends(self._offsets.partitions(topics))
+        committed = self._offsets.committed(WRITER, ends)
+        return all(committed.get(partition, 0) >= end for partition, end in ends.items())
+
     def one(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
         return self.client.query(sql, parameters=dict(parameters or {})).result_rows[0][0]
 
@@ -97,6 +106,7 @@ class Product:
             self._fleet.terminate()
             self._fleet.wait(20)
         self._supervisor.stop()
+        self._offsets.close()
         self.client.close()
 
 

@@ -32,6 +32,7 @@ try:
 except PermissionError:
     print("refused")
 import colorsys
+print("auxv" if open("/proc/self/auxv", "rb").read(1) else "")
 """
 
 
@@ -44,7 +45,8 @@ def test_only_the_data_folder_is_there(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     if done.stdout == "cannot\n":
         pytest.skip("this kernel has no Landlock")
-    assert done.stdout.splitlines()[:5] == ["mine", "refused", "refused", "refused", "refused"]
+    said = done.stdout.splitlines()  # whether a connection is refused depends on the kernel's age
+    assert (said[:5], said[-1]) == (["mine", *4 * ["refused"]], "auxv")
 
 
 def test_what_a_killed_engine_left_is_taken_away(tmp_path: Path) -> None:
