@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from alerts.manners import Level
 from runtime.errors import UserError
-from runtime.settings import Connection, Port, Positive
+from runtime.settings import Connection, Positive, PrometheusPort
 
 Url = Annotated[str, Meta(pattern=r"^$|^https?://")]
 RoutingKey = Annotated[str, Meta(pattern=r"^([0-9A-Za-z]{32})?$")]
@@ -51,7 +51,7 @@ class AlertsSettings(Connection, frozen=True, kw_only=True):
         "https://slack.com/api"
     )
 
-    prometheus_port: Annotated[Port, Meta(description="Own counters for Prometheus; 0 is off")] = 0
+    prometheus_port: PrometheusPort = 0
 
 
 def check_files(settings: AlertsSettings) -> None:

@@ -174,14 +174,7 @@ def _backed_off(core: AgentCore, stretch: int, counters: Counters) -> None:
 
 def _metrics(settings: AgentSettings, counters: Counters) -> Callable[[], None]:
     port = settings.prometheus_port
-    if not port:
-        return lambda: None
-    try:
-        return serve_metrics("agent", counters, port)
-    except OSError as error:
-        raise UserError(
-            f"cannot listen on port {port}: {error.strerror}; choose another by --prometheus-port"
-        ) from None
+    return serve_metrics("agent", counters, port) if port else lambda: None
 
 
 def _names(collectors: list[Collector]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from runtime.settings import Connection, Port, Positive
+from runtime.settings import Connection, Positive, PrometheusPort
 
 
 class AgentSettings(Connection, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class AgentSettings(Connection, frozen=True, kw_only=True):
         "/var/lib/lockstep/agent"
     )
     spool_mib: Annotated[Positive, Meta(description="The most of it; the oldest goes when it is full")] = 512.0
-    prometheus_port: Annotated[Port, Meta(description="Own counters for Prometheus; 0 is off")] = 0
+    prometheus_port: PrometheusPort = 0
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):

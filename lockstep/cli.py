@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from lockstep.extras import EXTRAS, WHOLE, lacking_for_whole, not_installed
 from lockstep.group import Group, plainly
 from lockstep.variables import from_file, warn_of_unknown
 from runtime.errors import UserError
@@ -30,20 +31,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "query": ("lockstep.commands.query", "Ask the history in SQL."),
     "simulate": ("lockstep.commands.simulate", "The simulated fleet alone, onto a broker."),
     "doctor": ("lockstep.commands.doctor", "What this machine offers, what is missing, and how to get it."),
-}
-
-EXTRAS = {
-    "faust": "worker",
-    "mode": "worker",
-    "aiokafka": "worker",
-    "numba": "worker",
-    "sklearn": "worker",
-    "clickhouse_connect": "storage",
-    "urllib3": "alerts",
-    "pyarrow": "files",
-    "aiohttp": "embedded",
-    "chdb": "embedded",
-    "confluent_kafka": "embedded",
 }
 
 
@@ -78,10 +65,7 @@ def _lacking(command: str, error: ModuleNotFoundError) -> Exception:
     module = (error.name or "").split(".")[0]
     if module not in EXTRAS:
         return error
-    extra = "all" if command == "demo" else EXTRAS[module]
-    return UserError(
-        f"`lockstep {command}` needs {module}, which is not installed: pip install 'gpu-lockstep[{extra}]'"
-    )
+    return not_installed(command, lacking_for_whole() if command in WHOLE else [module])
 
 
 @click.group(cls=LazyGroup, epilog="Start with `lockstep demo --once`; each command has --help with an example.")

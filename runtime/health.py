@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from runtime.clock import Clock
+from runtime.errors import UserError
 from schemas import Health
 
 
@@ -94,10 +95,15 @@ class _Exposition(Collector):
 
 
 def serve_metrics(process: str, counters: Counters, port: int, host: str = "127.0.0.1") -> Callable[[], None]:
-    """Answer Prometheus on `host:port` from a thread; returns how to stop it. OSError where the port is taken."""
+    """Answer Prometheus on `host:port` from a thread; returns how to stop it. UserError where the port is taken."""
     registry = CollectorRegistry()
     registry.register(_Exposition(process, counters))
-    server, thread = start_http_server(port, host, registry)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on port {port}: {error.strerror}; choose another by --prometheus-port"
+        ) from None
 
     def stop() -> None:
         server.shutdown()

@@ -15,6 +15,7 @@ from runtime.errors import UserError
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[float, Meta(gt=0)]
+PrometheusPort = Annotated[Port, Meta(description="Own counters for Prometheus on this port of 127.0.0.1; 0 is off")]
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -21,8 +21,8 @@ from runtime.settings import (
     Database,
     Host,
     HttpPort,
-    Port,
     Positive,
+    PrometheusPort,
     Secure,
     Servers,
     User,
@@ -57,7 +57,7 @@ class WriterSettings(Connection, frozen=True, kw_only=True):
     clickhouse_secure: Secure = False
     clickhouse_cluster: Servers = ""
     slot: Annotated[Natural, Meta(description="Number of this writer, from 0; fixed across restarts")] = 0
-    prometheus_port: Annotated[Port, Meta(description="Answer Prometheus here; 0: do not")] = 0
+    prometheus_port: PrometheusPort = 0
     roll: Annotated[bool, Meta(description="Keep the roll-ups; done by the writer of slot 0")] = True
     batch_rows: Annotated[int, Meta(ge=1, description="Rows after which a batch is stored")] = Limits().batch_rows
     batch_s: Annotated[Positive, Meta(description="Seconds after which a batch is stored")] = Limits().batch_s

@@ -13,10 +13,11 @@ from runtime.clock import Clock, SystemClock
 from runtime.errors import UserError
 from runtime.health import Counters, serve_metrics
 from runtime.kafka import Offsets, wait_for_broker
-from runtime.ports import require_free
 from streams import places
 from streams.agent import PROCESS
 from streams.app import create_app
+from streams.models import TOPIC as MODELS
+from streams.models import Models
 from streams.plan import detection, load_model
 from streams.settings import WorkerSettings
 from streams.topics import changelog_topic
@@ -40,15 +41,17 @@ def run(settings: WorkerSettings, stop: threading.Event, plan: Plan | None = Non
 
     Raises what made the worker fail: then the process must end and be started again.
     """
-    plan = plan or detection(load_model(settings.model_path), settings.findings_per_10k_gpu_days)
     clock, counters = clock or SystemClock(), Counters()
+    models = None
+    if plan is None:
+        models = Models(load_model(settings.model_path), counters)
+        plan = detection(models, settings.findings_per_10k_gpu_days)
     check_topics(settings, plan)
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1))  # a node's matrices are small: threads would wait for one another
         if settings.prometheus_port:
-            require_free(settings.prometheus_port, "the worker's Prometheus endpoint", "--prometheus-port")
             stack.callback(serve_metrics(PROCESS, counters, settings.prometheus_port))
-        stack.enter_context(asyncio.Runner()).run(_serve(settings, stop, plan, clock, counters))
+        stack.enter_context(asyncio.Runner()).run(_serve(settings, stop, plan, models, clock, counters))
 
 
 def check_topics(settings: WorkerSettings, plan: Plan) -> None:
@@ -59,7 +62,7 @@ def check_topics(settings: WorkerSettings, plan: Plan) -> None:
     wait_for_broker(settings, BROKER_S)
     if settings.broker_embedded:
         return
-    needed = {places.TOPIC} | {topic for topics, _ in plan.values() for topic in topics}
+    needed = {places.TOPIC, MODELS} | {topic for topics, _ in plan.values() for topic in topics}
     needed |= {changelog_topic(agent, settings.group) for agent in plan}
     asked = Offsets(settings)
     try:
@@ -75,10 +78,17 @@ def check_topics(settings: WorkerSettings, plan: Plan) -> None:
         raise UserError(f"topics must have one number of partitions, they have: {said}")
 
 
-async def _serve(settings: WorkerSettings, stop: threading.Event, plan: Plan, clock: Clock, counters: Counters) -> None:
+async def _serve(
+    settings: WorkerSettings,
+    stop: threading.Event,
+    plan: Plan,
+    models: Models | None,
+    clock: Clock,
+    counters: Counters,
+) -> None:
     asyncio.get_running_loop().set_exception_handler(_unretrieved)
     app = create_app(settings)
-    worker = Worker(app, plan, settings, clock, counters)
+    worker = Worker(app, plan, settings, clock, counters, models)
     await worker.start()
     starting = asyncio.create_task(app.start())
     give_up_s = clock.monotonic() + READY_S

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from runtime.groups import WORKER
-from runtime.settings import Connection, Port, Positive
+from runtime.settings import Connection, Positive, PrometheusPort
 
 
 class WorkerSettings(Connection, frozen=True, kw_only=True):
@@ -19,7 +19,7 @@ class WorkerSettings(Connection, frozen=True, kw_only=True):
     findings_per_10k_gpu_days: Annotated[
         Positive, Meta(description="Alarms that may be false: at most so many in 10,000 days of one GPU")
     ] = 1000.0
-    prometheus_port: Annotated[Port, Meta(description="Answer Prometheus on this port of 127.0.0.1; 0 for none")] = 0
+    prometheus_port: PrometheusPort = 0
     commit_interval_s: Annotated[Positive, Meta(description="Seconds between commits")] = 1.0
     checkpoint_s: Annotated[Positive, Meta(description="Seconds of event time between checkpoints of learning")] = 60.0
     health_interval_s: Annotated[Positive, Meta(description="Seconds between health records")] = 10.0

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from lockstep.doctor.alerts import is_set_up
+from lockstep.extras import lacking_for_whole, not_installed
 from lockstep.local import data_folder, hold, services
 from lockstep.supervisor import Addresses, Supervisor
 from runtime.clock import SystemClock
@@ -29,6 +30,8 @@ def command(data: str | None, http_port: int, workers: int, quiet: bool) -> None
 
     The embedded broker keeps its records in memory; the database is on disk in the data folder.
     """
+    if missing := lacking_for_whole():
+        raise not_installed("up", missing)
     folder = data_folder(data, os.environ)
     if http_port:
         require_free(http_port, "the database", "--http-port")

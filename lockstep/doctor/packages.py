@@ -2,11 +2,10 @@
 
 import importlib.util
 import platform
-import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from lockstep.cli import EXTRAS
 from lockstep.doctor.check import Check, Machine
+from lockstep.extras import lacking
 
 
 def python(_: Machine) -> list[Check]:
@@ -20,12 +19,6 @@ def python(_: Machine) -> list[Check]:
 
 def extras(_: Machine) -> list[Check]:
     """Each extra of the distribution: all of its modules, or which are missing."""
-    lacking: dict[str, list[str]] = {}
-    for module, extra in EXTRAS.items():
-        lacking.setdefault(extra, [])
-        # One that is loaded already needs no looking for, and may have lost its spec (Faust replaces itself).
-        if module not in sys.modules and importlib.util.find_spec(module) is None:
-            lacking[extra].append(module)
     return [
         Check(f"extra {extra}", "ok", "installed")
         if not modules
@@ -35,7 +28,7 @@ def extras(_: Machine) -> list[Check]:
             "without " + ", ".join(modules),
             f"where this machine needs it: pip install 'gpu-lockstep[{extra}]'",
         )
-        for extra, modules in lacking.items()
+        for extra, modules in lacking().items()
     ]
 
 

@@ -197,7 +197,12 @@ def _parameters(command: click.Command | None) -> list[click.Parameter]:
 
 @pytest.mark.parametrize(
     ("command", "module", "extra"),
-    [("query", "clickhouse_connect", "storage"), ("worker", "faust", "worker"), ("demo", "clickhouse_connect", "all")],
+    [
+        ("query", "clickhouse_connect", "storage"),
+        ("worker", "faust", "worker"),
+        ("demo", "clickhouse_connect", "all"),
+        ("up", "chdb", "all"),
+    ],
 )
 def test_without_an_extra_a_command_names_it_in_one_line(command: str, module: str, extra: str) -> None:
     arguments = {"query": ["query", "SELECT 1"]}.get(command, [command])

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.settings import AgentSettings
+from lockstep import extras
 from lockstep.cli import group
 from lockstep.doctor import PROBES, Check, Machine, Probe, alerts, examine, files, node, packages, reach
 from runtime.settings import ClickHouse
@@ -243,7 +244,7 @@ def test_a_database_is_absent_unless_it_was_named(tmp_path: Path) -> None:
 
 
 def test_missing_packages_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "EXTRAS", {"no_such_module": "worker", "json": "files"})
+    monkeypatch.setattr(extras, "EXTRAS", {"no_such_module": "worker", "json": "files"})
     worker, rest = packages.extras(machine(tmp_path))
     assert (worker.state, worker.seen) == ("absent", "without no_such_module")
     assert "pip install 'gpu-lockstep[worker]'" in worker.remedy

@@ -6,6 +6,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from runtime.errors import UserError
 from runtime.health import Counters, HealthReporter, serve_metrics
 from runtime.log import Repeats
 from runtime.ports import free_port
@@ -49,11 +50,11 @@ def test_prometheus_text() -> None:
     assert families["lockstep_lag_s"].samples[0].value == 0.5
 
 
-def test_a_taken_port_is_an_oserror() -> None:
+def test_a_taken_port_is_one_line() -> None:
     port = free_port()
     stop = serve_metrics("a", Counters(), port)
     try:
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(UserError, match="in use; choose another by --prometheus-port"):
             serve_metrics("b", Counters(), port)
     finally:
         stop()
