@@ -109,6 +109,10 @@ class HostWatch:
             return []
         return [said for part in self._parts for said in part.update(frame, works, jobs, self._subject, episodes)]
 
+    def use(self, model: Forest) -> None:
+        for part in self._parts:
+            part.model = model
+
     def save(self) -> bytes:
         return msgspec.msgpack.encode([part.saved() for part in self._parts])
 
@@ -132,7 +136,7 @@ class _Part:
     """Readings of one rhythm: one row, a baseline for each of idle and working."""
 
     def __init__(self, judged: tuple[Judged, ...], rule: Rule, model: Forest, findings: float, every_s: float) -> None:
-        self._judged, self._rule, self._model = judged, rule, model
+        self._judged, self._rule, self.model = judged, rule, model
         self._limit = alarm_p(findings, rule.persistence.k, every_s)
         names = tuple(one.name for one in judged)
         wanted = (*names, *(one.share_of for one in judged if one.share_of))
@@ -202,8 +206,8 @@ class _Part:
         rows, _ = measured(
             np.where(good, np.float32(0), z), np.where(good, np.float32(0), residual), np.zeros(1, np.float32)
         )
-        score = self._model.score(rows)
-        return float(self._model.p_value(rows, score)[0]), float(score[0])
+        score = self.model.score(rows)
+        return float(self.model.p_value(rows, score)[0]), float(score[0])
 
     def saved(self) -> _Saved:
         return _Saved(

@@ -120,6 +120,12 @@ class NodeDetector:
             baselines=self._baselines(frame, tick),
         )
 
+    def use(self, model: Forest) -> None:
+        """Score by `model` from the next frame on. What is open stays open: p-values mean the same in every model."""
+        if model is not self.model:
+            self.model = model
+            self._host.use(model)
+
     def note(self, event: Event) -> tuple[Finding, ...]:
         """Judge one event of this node; repeats and events that were over long ago say nothing."""
         if event.kind == "mig_changed":

@@ -1,7 +1,7 @@
 """Who reads what: the consumer groups of the product and their topics.
 
-The embedded broker forgets old records, so whoever writes to it waits for these readers. A worker reads the inventory
-as well, but for itself, without the group.
+The embedded broker forgets old records, so whoever writes to it waits for these readers. A worker reads inventory
+and models as well, but for itself, without the group.
 """
 
 WORKER = "lockstep-worker"

@@ -10,22 +10,38 @@ from detectors.alarm import FINDINGS
 from detectors.forest import Forest, ModelError
 from detectors.incident import IncidentBook
 from detectors.job import JobDetector
-from detectors.node import NodeDetector
+from detectors.node import NodeDetector, NodeVerdict
 from detectors.rack import RackDetector
 from runtime.errors import UserError
+from schemas import NodeFrame
 from streams import incident, job, node, rack
 from streams.lane import Key
+from streams.models import Models
 from streams.worker import Plan
 
 MODEL = "fleet.forest"
 """The forest that ships with the detectors."""
 
 
-def detection(model: Forest, findings: float = FINDINGS) -> Plan:
-    """All of detection, every GPU scored by `model`; `findings` per 10,000 GPU-days is the budget of its alarms."""
+class _Node(NodeDetector):
+    """A node whose ticks are scored by the forest of each."""
+
+    def __init__(self, key: Key, models: Models, findings: float) -> None:
+        super().__init__(key.cluster, key.name, models.own, findings)
+        self._models = models
+
+    def update(self, frame: NodeFrame) -> NodeVerdict:
+        self.use(self._models.at(frame.cluster, frame.ts_ms))
+        return super().update(frame)
+
+
+def detection(models: Forest | Models, findings: float = FINDINGS) -> Plan:
+    """All of detection, every GPU scored by one forest, or by that of the tick; `findings` per 10,000 GPU-days is the
+    budget of its alarms."""
+    of_tick = models if isinstance(models, Models) else Models(models)
 
     def of_node(key: Key) -> NodeDetector:
-        return NodeDetector(key.cluster, key.name, model, findings)
+        return _Node(key, of_tick, findings)
 
     def of_job(key: Key) -> JobDetector:
         return JobDetector(key.cluster, key.name)

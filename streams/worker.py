@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import faust
@@ -15,6 +15,8 @@ from schemas import Inventory
 from schemas.codec import encode
 from streams.agent import PROCESS, Agent
 from streams.app import commit, reader, urgent_producer
+from streams.models import TOPIC as MODELS
+from streams.models import Follower, Models
 from streams.partition import EventTime, Open
 from streams.places import Places
 from streams.settings import WorkerSettings, instance
@@ -37,14 +39,25 @@ Plan = Mapping[str, tuple[Sequence[str], Open]]
 
 
 class Worker:
-    """Runs the agents of `plan` inside `app`."""
+    """Runs the agents of `plan` inside `app`; `models` are those by which the plan's nodes are scored."""
 
-    def __init__(self, app: faust.App, plan: Plan, settings: WorkerSettings, clock: Clock, counters: Counters) -> None:
+    def __init__(
+        self,
+        app: faust.App,
+        plan: Plan,
+        settings: WorkerSettings,
+        clock: Clock,
+        counters: Counters,
+        models: Models | None = None,
+    ) -> None:
         self._app, self._settings, self._clock, self.counters = app, settings, clock, counters
         self._committed: dict[TP, int] = {}
         self.failure: BaseException | None = None
         self._urgent = urgent_producer(settings)
         event_time, self._places = EventTime(), Places()
+        self._models = None
+        if models is not None:
+            self._models = Follower(models, reader(settings, MODELS), counters, event_time.now_ms)
         self.agents = {
             name: Agent(
                 app,
@@ -66,6 +79,7 @@ class Worker:
         app.on_partitions_revoked.connect(self._revoked)
         app.on_before_shutdown.connect(self._stopping)
         app.task()(self._follow_places)
+        app.task()(self._follow_models)
         app.timer(_commit_interval_s(settings))(self._commit_in_turn)
         app.timer(1.0)(self._tick)
         app.timer(settings.health_interval_s)(self._report)
@@ -73,10 +87,14 @@ class Worker:
     async def start(self) -> None:
         """Before the app starts."""
         await self._urgent.start()
+        if self._models is not None:
+            await self._models.start()
 
     async def stop(self) -> None:
         """After the app has stopped."""
         await self._urgent.stop()
+        if self._models is not None:
+            await self._models.stop()
 
     def fail(self, error: BaseException) -> None:
         """The process must end: what is not finished comes again after the restart, never in a worker that goes on."""
@@ -91,8 +109,15 @@ class Worker:
             self._committed.update(fresh)
 
     async def _follow_places(self) -> None:
+        await self._in_background(lambda: self._places.follow(reader(self._settings, Inventory.topic)))
+
+    async def _follow_models(self) -> None:
+        if self._models is not None:
+            await self._in_background(self._models.follow)
+
+    async def _in_background(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._places.follow(reader(self._settings, Inventory.topic))
+            await work()
         except Exception as error:
             self.fail(error)
 

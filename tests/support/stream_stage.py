@@ -69,7 +69,13 @@ class Stage:
         assert self.producer.flush(20)
 
     def worker(self, chosen: Plan | None = None, slot: int = 0) -> "ThreadWorker":
-        worker = ThreadWorker(msgspec.structs.replace(self.settings, slot=slot), chosen or plan())
+        return self._started(ThreadWorker(msgspec.structs.replace(self.settings, slot=slot), chosen or plan()))
+
+    def product(self) -> "ThreadWorker":
+        """A worker with the product's own detectors, as `lockstep worker` starts it."""
+        return self._started(ThreadWorker(self.settings, None))
+
+    def _started(self, worker: "ThreadWorker") -> "ThreadWorker":
         self._stops.append(worker.stop)
         self._workers.append(worker)
         return worker
@@ -178,7 +184,7 @@ def _by_topic(positions: Mapping[Partition, int]) -> dict[str, int]:
 class ThreadWorker:
     """A worker in a thread of this process."""
 
-    def __init__(self, settings: WorkerSettings, chosen: Plan) -> None:
+    def __init__(self, settings: WorkerSettings, chosen: Plan | None) -> None:
         self._stop = threading.Event()
         self.failure: BaseException | None = None
 
