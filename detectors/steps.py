@@ -18,9 +18,10 @@ from detectors.groups import DEADLINE_MS, WIDEST, Floats
 from detectors.past import WARM_UP, Past
 from detectors.shift import DELAY, Shift, ShiftWatch
 from detectors.stalls import StallWatch
+from detectors.steady_delay import SteadyDelay
 from detectors.step_culprit import HeavyRank, StepCulprit, describe
 from detectors.suspicion import THRESHOLD, Suspicion
-from detectors.two_sided import StepTable, lone, lost, median, step_table, two_sided, wide
+from detectors.two_sided import PEERS, StepTable, lone, lost, median, step_table, two_sided, waited_for, wide
 from schemas.step import RankStep, StepFrame
 
 READY = 20
@@ -60,11 +61,6 @@ LEAST_STEPS, OF_STEPS = 8, 12
 PAIRS = LEAST_STEPS - 1
 """... which are 7 pairs, for a rank is late where it is late in two steps running. A host-bound job beats: one rank is
 late in every second step, what is lost in one is gained in the next, and the mean step stays what it was."""
-
-PEERS = 0.25
-"""A rank costs the job something where its peers are held up longer than they used to be, by a quarter of its lateness:
-all of it reaches them, half of it the median of two ranks, and the rest is room for noise. Where it costs nothing, a
-rank's account of its own time changed (a phase it no longer reports, a slack it now uses), and nobody waits for it."""
 
 WORK_RISE = 0.05
 """Work (tokens, sequence length) of one rank up by this part beside its peers', with the job's step time, is an
@@ -141,6 +137,7 @@ class StepDetector:
         self.job = Past(4)
         self.shift = ShiftWatch()
         self.stalls = StallWatch()
+        self.delay = SteadyDelay()
         self._late = Suspicion(0, PAIRS, OF_STEPS, rare=True)
         self._heavy = Suspicion(0, LEAST_STEPS, OF_STEPS)
         self._pending: dict[int, _Pending] = {}
@@ -211,10 +208,10 @@ class StepDetector:
         for part in (self.own, self.blocked, self.score, self.work, self._late, self._heavy):
             part.grow(size)
         ts_ms = max((row.end_ms for row in rows.values()), default=0) or tick_ms
-        now = step_table(rows, size)._replace(end_ms=ts_ms)
+        now = step_table(rows, size)._replace(end_ms=ts_ms, number=number)
         self.newest_ms, self.judged, self.last_number = ts_ms, self.judged + 1, number
         present = int(np.count_nonzero(now.own == now.own))
-        late, heavy = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        late, heavy, more = np.zeros((3, size), np.bool_)
         both = np.full(size, np.nan)
         if self.own.learned >= READY and present > 0:
             score, lost_us = two_sided(now, self.own.centre, self.blocked.centre), lost(now, self.blocked.centre)
@@ -235,7 +232,7 @@ class StepDetector:
         if self._recent:
             self._jumps.append(abs(now.step_us - self._recent[-1].step_us))
         self._recent.append(now)
-        steady = frozenset(rank for rank in self._late.steady.nonzero()[0].tolist() if self._waited_for(rank))
+        steady = self._steady(more)
         loaded = frozenset(self._heavy.steady.nonzero()[0].tolist())
         stalling = self._stalling(now, bool(steady or loaded or self.shift.raised), ts_ms, number)
         shift = self.shift.update(now, self.own.centre, self.node_of, ts_ms, number, bool(steady or loaded))
@@ -243,11 +240,18 @@ class StepDetector:
         suspected = frozenset((self._late.score >= SUSPECTED).nonzero()[0].tolist())
         return StepState(number, ts_ms, steady, loaded, shift, suspected, stalling)
 
-    def _waited_for(self, rank: int) -> bool:
-        """Whether the peers of a rank that is late by its own account are held up for it, on average."""
-        rows = [row for row in list(self._recent)[-OF_STEPS:] if len(row.score) > rank and row.score[rank] > 0]
-        late = sum(float(row.score[rank]) for row in rows)
-        return not rows or sum(row.lost_us for row in rows) >= PEERS * late
+    def _steady(self, more: NDArray[np.bool_]) -> frozenset[int]:
+        """Who is late again and again and costs the job something; in a noisy job also who is late by the same time in
+        every step, though others are later."""
+        floor, own, blocked = float(self.job.centre[FLOOR]), self.own, self.blocked.centre
+        if self.noisy and own.learned >= NOISY_READY:
+            bar = np.fmax(EFFECT * self.usual_us, Z * own.spread)
+            self.delay.update(self._recent, own.centre, bar, floor, blocked, more)
+        else:
+            self.delay.clear()
+        rows = list(self._recent)[-OF_STEPS:]
+        late = {rank for rank in self._late.steady.nonzero()[0].tolist() if waited_for(rows, rank, floor, blocked)}
+        return frozenset(late | ({self.delay.rank} if self.delay.rank is not None else set()))
 
     def _bar(self, both: Floats) -> Floats:
         """What counts as late, for each rank."""
@@ -289,7 +293,7 @@ class StepDetector:
         """Learn what is usual: nothing while the job is raised or a culprit is steady, and nobody's late step. After
         the warm-up a step is learned only some time later, if nothing was raised since: what grows slowly must not
         become usual before it is seen."""
-        steady = self._late.steady.any() or self._heavy.steady.any()
+        steady = self._late.steady.any() or self._heavy.steady.any() or self.delay.rank is not None
         if self.own.learned >= READY and (steady or self.shift.raised):
             self._unlearned.clear()
             return
@@ -331,7 +335,7 @@ class StepDetector:
             rows = self._to_the_last(rank, list(self._recent))[-max(int(late.hits[rank]) + 1, LEAST_STEPS) :]
             onset = int(late.onset_ms[rank]), int(late.onset_mark[rank])
         else:
-            onset = self.stalls.since(rank)
+            onset = self.delay.onset if rank == self.delay.rank else self.stalls.since(rank)
             # Since its first stall: the beginning of a lasting slowness is counted as stalls before it is steady.
             rows = self._to_the_last(rank, [row for row in self._recent if row.end_ms >= onset[0]])
         own, blocked, step = self.own.centre, self.blocked.centre, self.usual_us
