@@ -29,6 +29,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topics": ("lockstep.commands.topics", "Create topics, look at what is on them."),
     "replay": ("lockstep.commands.replay", "Recorded telemetry onto the topics, at any speed."),
     "query": ("lockstep.commands.query", "Ask the history in SQL."),
+    "train": ("lockstep.commands.train", "A forest for your fleet, from its own healthy past."),
+    "models": ("lockstep.commands.models", "Which forest scores the GPUs: show, publish, go back."),
     "simulate": ("lockstep.commands.simulate", "The simulated fleet alone, onto a broker."),
     "doctor": ("lockstep.commands.doctor", "What this machine offers, what is missing, and how to get it."),
 }
