@@ -96,7 +96,9 @@ def train(client: "Client", order: Order, own: Forest, progress: Progress) -> tu
         past.take(frame)
     source = f"cluster {order.cluster}: {len(chosen)} of {len(everybody)} nodes, {len(past.gpus)} GPUs"
     training = Training(
-        source=f"{source}, without {len(incidents)} incidents", from_ms=order.from_ms, to_ms=order.split_ms
+        source=f"{source}, without what {len(incidents)} of its incidents were about",
+        from_ms=order.from_ms,
+        to_ms=order.split_ms,
     )
     try:
         forest = past.train(training, order.name)

@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -65,11 +66,17 @@ def train(history: ClickHouse, *arguments: str) -> Result:
     return CliRunner().invoke(group, ["train", "--cluster", "c", *where, *arguments], env=env | password)
 
 
-def test_a_model_is_trained_on_what_is_healthy_and_shown_on_the_rest(history: ClickHouse, tmp_path: Path) -> None:
-    path = tmp_path / "c.forest"
+@pytest.fixture(scope="module")
+def trained(history: ClickHouse, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The file of a model, and the report on it."""
+    path = tmp_path_factory.mktemp("model") / "c.forest"
     done = train(history, "--hours", "0.25", "--margin", "20s", "--output", str(path), "--format", "json")
     assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
+    return path, json.loads(done.stdout)
+
+
+def test_a_model_is_trained_on_what_is_healthy_and_shown_on_the_rest(trained: tuple[Path, dict[str, Any]]) -> None:
+    path, report = trained
     assert (report["nodes"], report["gpus"], report["incidents"]) == (NODES, NODES * GPUS, 1)
     assert report["split_ms"] - report["from_ms"] == 675_000
     assert report["left_out"] == GPUS * (20 + 30 + 20)
@@ -78,7 +85,7 @@ def test_a_model_is_trained_on_what_is_healthy_and_shown_on_the_rest(history: Cl
     assert forest.name == report["new"]["model"]
     assert forest.training.rows == report["trained_on"]
     assert (forest.training.from_ms, forest.training.to_ms) == (report["from_ms"], report["split_ms"])
-    assert forest.training.source == "cluster c: 5 of 5 nodes, 20 GPUs, without 1 incidents"
+    assert forest.training.source == "cluster c: 5 of 5 nodes, 20 GPUs, without what 1 of its incidents were about"
     assert [(alarm[0], alarm[1]) for alarm in report["new"]["alarms"]] == [("n2", "GPU-1")]
     assert abs(report["new"]["alarms"][0][2] - T0 - SLOW_FROM * 1000) < 10_000
     assert report["own"]["model"] == load_model("").name
@@ -86,18 +93,16 @@ def test_a_model_is_trained_on_what_is_healthy_and_shown_on_the_rest(history: Cl
 
 
 def test_the_same_seed_gives_the_same_bytes_and_published_they_are_on_the_topic(
-    history: ClickHouse, embedded: Connection, tmp_path: Path
+    history: ClickHouse, trained: tuple[Path, dict[str, Any]], embedded: Connection, tmp_path: Path
 ) -> None:
-    connection = msgspec.structs.replace(embedded, cluster="c")
-    files = [tmp_path / "a", tmp_path / "b"]
-    done = train(history, "--hours", "0.25", "--output", str(files[0]))
-    assert "5 of 5 nodes, 20 GPUs" in done.output
-    assert f"to use it    lockstep models publish {files[0]}" in done.output
-    broker = ("--broker", connection.broker, "--broker-embedded", "yes", "--publish", "--format", "json")
-    done = train(history, "--hours", "0.25", "--nodes", "5", "--output", str(files[1]), *broker)
+    connection, path = msgspec.structs.replace(embedded, cluster="c"), tmp_path / "again"
+    broker = ("--broker", connection.broker, "--broker-embedded", "yes", "--publish")
+    done = train(history, "--hours", "0.25", "--margin", "20s", "--nodes", "5", "--output", str(path), *broker)
     assert done.exit_code == 0, done.output
-    (one,) = [one for one in published(connection) if one.record.ts_ms == json.loads(done.stdout)["published_from_ms"]]
-    assert one.record.payload == files[0].read_bytes() == files[1].read_bytes()
+    assert "5 of 5 nodes, 20 GPUs" in done.output
+    (one,) = published(connection)
+    assert one.record.payload == path.read_bytes() == trained[0].read_bytes()
+    assert f"published    {one.record.model} scores from " in done.output
 
 
 @pytest.mark.parametrize(
