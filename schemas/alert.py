@@ -7,7 +7,11 @@ from schemas.record import Name, Natural, Record, TimeMs
 
 
 class Model(Record, frozen=True, kw_only=True, tag="model"):
-    """A forest model: `payload` is the portable file of `detectors.forest` (arrays and JSON, never a pickle)."""
+    """A publication: from `ts_ms` on the forest `model` scores the cluster, until the next one.
+
+    `payload` is the portable file of `detectors.forest` (arrays and JSON, never a pickle); empty: each worker's own
+    forest. `name` is one of ten places that publications take in turn.
+    """
 
     topic = "models"
 
