@@ -58,7 +58,7 @@ def run(settings: AlertsSettings, stop: threading.Event) -> None:
     """Until `stop`: read incidents, deliver what is due. UserError where no receiver or no broker is there."""
     clock, counters = SystemClock(), Counters()
     made = receivers(settings, clock)
-    wait_for_broker(settings, 30)
+    wait_for_broker(settings, 30, stop=stop)
     stop_metrics = serve_metrics(PROCESS, counters, settings.prometheus_port) if settings.prometheus_port else None
     known = Known(settings)
     log.info("%d incidents and silences known from before", len(known.records))

@@ -16,8 +16,10 @@ import click
 import msgspec
 from msgspec import Meta
 
+from runtime.errors import BrokerUnreachable
 from runtime.log import configure
 from runtime.settings import PREFIX, choices, from_environment
+from runtime.signals import set_on
 
 S = TypeVar("S", bound=msgspec.Struct)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,12 +75,15 @@ def settings(cls: type[S], options: dict[str, Any]) -> S:
 
 
 def run_until_signal(process: str, run: Callable[[threading.Event], None]) -> None:
-    """Set up logging, run a service, and stop it in order on SIGTERM or Ctrl-C."""
+    """Set up logging, run a service, and stop it in order on SIGTERM or Ctrl-C, also while it waits for a broker."""
     configure(process)
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    run(stop)
+    set_on(stop, signal.SIGTERM, signal.SIGINT)
+    try:
+        run(stop)
+    except BrokerUnreachable:
+        if not stop.is_set():
+            raise
 
 
 def _description(hint: Any) -> str:

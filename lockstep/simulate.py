@@ -107,7 +107,7 @@ def run(
     """
     clock = clock or SystemClock()
     fleet = SimulatedFleet(settings, connection.cluster, settings.start_ms or clock.now_ms())
-    wait_for_broker(connection, BROKER_S)
+    wait_for_broker(connection, BROKER_S, stop=stop)
     counters = Counters()
     producer = Producer(connection, "simulate", counters)
     pacer = EmbeddedPacer(connection, {group: READS[group] for group in readers}, clock=clock)

@@ -73,7 +73,7 @@ def run(settings: WriterSettings, stop: threading.Event) -> None:
     if client is None:
         return
     require_tables(client, settings.clickhouse_database)
-    wait_for_broker(settings, 30)
+    wait_for_broker(settings, 30, stop=stop)
     clock, counters = SystemClock(), Counters()
     stop_metrics = serve_metrics(PROCESS, counters, settings.prometheus_port) if settings.prometheus_port else None
     instance = f"{socket.gethostname()}-{settings.slot}"

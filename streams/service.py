@@ -46,7 +46,7 @@ def run(settings: WorkerSettings, stop: threading.Event, plan: Plan | None = Non
     if plan is None:
         models = Models(load_model(settings.model_path), counters)
         plan = detection(models, settings.findings_per_10k_gpu_days)
-    check_topics(settings, plan)
+    check_topics(settings, plan, stop)
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1))  # a node's matrices are small: threads would wait for one another
         if settings.prometheus_port:
@@ -54,12 +54,12 @@ def run(settings: WorkerSettings, stop: threading.Event, plan: Plan | None = Non
         stack.enter_context(asyncio.Runner()).run(_serve(settings, stop, plan, models, clock, counters))
 
 
-def check_topics(settings: WorkerSettings, plan: Plan) -> None:
+def check_topics(settings: WorkerSettings, plan: Plan, stop: threading.Event | None = None) -> None:
     """UserError where a topic is not there, or what is read together has not one number of partitions.
 
     Faust would leave a missing topic out without a word. The embedded broker makes topics as they are asked for.
     """
-    wait_for_broker(settings, BROKER_S)
+    wait_for_broker(settings, BROKER_S, stop=stop)
     if settings.broker_embedded:
         return
     needed = {places.TOPIC, MODELS} | {topic for topics, _ in plan.values() for topic in topics}

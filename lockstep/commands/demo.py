@@ -23,6 +23,7 @@ from runtime.clock import SystemClock
 from runtime.errors import UserError
 from runtime.ports import free_port
 from runtime.settings import ClickHouse
+from runtime.signals import set_on
 from schemas.causes import CAUSES
 from simulator.faults import FAULTS, UNUSED
 from simulator.fleet import truth_of
@@ -76,7 +77,7 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
     simulate = Service(name="simulate", arguments=("simulate", *arguments))
     plan = services(folder, http_port=free_port(), workers=1, paged=False, extra=(simulate,))
     told = threading.Event()  # looked at in turn: an exception out of the handler may be lost in a library's callback
-    signal.signal(signal.SIGTERM, lambda *_: told.set())
+    set_on(told, signal.SIGTERM)
     supervisor = Supervisor(plan, os.environ, folder / "log" / "lockstep.log", clock)
     try:
         usual = "; about 2 minutes on 2 idle cores" if _usual(fleet) else ""

@@ -14,6 +14,7 @@ from lockstep.local import data_folder, hold, services
 from lockstep.supervisor import Addresses, Supervisor
 from runtime.clock import SystemClock
 from runtime.ports import free_port, require_free
+from runtime.signals import set_on
 
 
 @click.command(
@@ -40,11 +41,16 @@ def command(data: str | None, http_port: int, workers: int, quiet: bool) -> None
         log = folder / "log" / "lockstep.log"
         plan = services(folder, http_port=http_port or free_port(), workers=workers, paged=paged)
         stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        set_on(stop, signal.SIGTERM, signal.SIGINT)
+
+        def starting(name: str) -> None:
+            if stop.is_set():
+                raise click.Abort
+            click.echo(f"starting {name}", err=True)
+
         supervisor = Supervisor(plan, os.environ, log, SystemClock(), echo=not quiet)
         try:
-            supervisor.start(lambda name: click.echo(f"starting {name}", err=True))
+            supervisor.start(starting)
             click.echo(ready(supervisor.addresses, folder, log, paged=paged))
             while not stop.wait(1.0):
                 supervisor.tend()

@@ -1,6 +1,7 @@
 """Topics as they should be, and whether a broker is there."""
 
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -23,8 +24,13 @@ WAIT_STEP_S = 0.2
 ATTEMPT_S = 5.0
 
 
-def wait_for_broker(connection: Connection, timeout_s: float, say: Callable[[str], object] = log.warning) -> None:
-    """Return when a broker answers; BrokerUnreachable, saying why, when none does within `timeout_s`.
+def wait_for_broker(
+    connection: Connection,
+    timeout_s: float,
+    say: Callable[[str], object] = log.warning,
+    stop: threading.Event | None = None,
+) -> None:
+    """Return when a broker answers; BrokerUnreachable, saying why, when none does within `timeout_s` or until `stop`.
 
     `say` is told after a second that this waits, and for whom.
     """
@@ -36,7 +42,7 @@ def wait_for_broker(connection: Connection, timeout_s: float, say: Callable[[str
                 connected(connection, KafkaAdminClient, bootstrap_timeout_ms=int(left_s * 1000)).close()
                 return
             except BrokerUnreachable:
-                if time.monotonic() + WAIT_STEP_S >= deadline:
+                if time.monotonic() + WAIT_STEP_S >= deadline or (stop is not None and stop.is_set()):
                     raise
             time.sleep(WAIT_STEP_S)
 

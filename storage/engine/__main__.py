@@ -9,6 +9,7 @@ import threading
 from runtime.errors import UserError
 from runtime.log import configure
 from runtime.settings import from_environment
+from runtime.signals import set_on
 from storage.engine import EngineSettings, serve
 
 
@@ -21,8 +22,7 @@ def main() -> int:
     given = parser.parse_args()
     configure("engine")
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    set_on(stop, signal.SIGTERM, signal.SIGINT)
     try:
         settings = from_environment(
             EngineSettings,

@@ -16,6 +16,7 @@ import msgspec
 
 from detectors.episode import Episode, Episodes, Rule, Verdict
 from runtime.log import configure
+from runtime.signals import set_on
 from schemas import Baselines, Event, Features, Finding, Incident, Inventory, NodeFrame, StepFrame
 from schemas.features import GpuFeatures
 from schemas.finding import Subject
@@ -177,7 +178,7 @@ def plan() -> Plan:
 def main() -> None:
     settings = msgspec.convert(json.loads(sys.argv[1]), WorkerSettings)
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    set_on(stop, signal.SIGTERM)
     configure("worker")
     run(settings, stop, plan=plan())
 
