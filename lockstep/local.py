@@ -6,15 +6,15 @@ from pathlib import Path
 
 from lockstep.supervisor import Addresses, Service
 from runtime.errors import UserError
-from runtime.files import Lock
+from runtime.files import Lock, named_folder
 
 
 def data_folder(given: str | None, environment: Mapping[str, str]) -> Path:
     """Where this machine's data lies: `given`, LOCKSTEP_DATA, or the user's data folder; made where missing."""
     if given == "":
         raise UserError("--data is empty: give a folder, or leave it out")
-    default = Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "lockstep"
-    folder = Path(given or environment.get("LOCKSTEP_DATA") or default).expanduser().resolve()
+    default = Path(environment.get("XDG_DATA_HOME") or "~/.local/share") / "lockstep"
+    folder = named_folder(given or environment.get("LOCKSTEP_DATA") or str(default), "--data or LOCKSTEP_DATA")
     try:
         (folder / "log").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -26,7 +26,10 @@ def data_folder(given: str | None, environment: Mapping[str, str]) -> Path:
 
 def hold(folder: Path) -> Lock:
     """The right to run everything on `folder`; UserError where another `lockstep up` has it."""
-    return Lock(folder / "up.lock", f"another `lockstep up` or `lockstep demo` runs on {folder}")
+    try:
+        return Lock(folder / "up.lock", f"another `lockstep up` or `lockstep demo` runs on {folder}")
+    except OSError as error:
+        raise UserError(f"{folder / 'up.lock'}: {error.strerror}; remove it, or choose another --data") from None
 
 
 def services(

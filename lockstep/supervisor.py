@@ -6,6 +6,7 @@ address (and, for the embedded broker, its contents) is another then. If the sup
 its children.
 """
 
+import contextlib
 import ctypes
 import signal
 import subprocess
@@ -69,7 +70,10 @@ class Supervisor:
         self._pauses: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
         self._log_path = log
-        self._log: TextIO = log.open("a", buffering=1, encoding="utf-8")
+        try:
+            self._log: TextIO = log.open("a", buffering=1, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"log {log}: {error.strerror}; choose another --data") from None
         self._lock = threading.Lock()
         self.addresses: dict[str, str] = {}
         self.restarts: dict[str, int] = {}
@@ -103,13 +107,14 @@ class Supervisor:
         """Ask each process to stop, last started first; kill what does not within 15 s."""
         for service in reversed(self._services):
             self._end(service.name)
-        self._log.close()
+        with contextlib.suppress(OSError):
+            self._log.close()
 
     def require_steady(self, limit: int = 2) -> None:
         """UserError with its last words where a process had to be restarted more than `limit` times."""
         for name, count in self.restarts.items():
             if count > limit:
-                said = self._last_words.get(name, "without a word")
+                said = self._last_words.get(name, "without a word").removeprefix("lockstep: ")
                 raise UserError(f"{name} keeps ending: {said} (log: {self._log_path})")
 
     def running(self, name: str) -> bool:
@@ -161,7 +166,7 @@ class Supervisor:
             ended = child.process.poll()
             if ended is not None and not (service.once and ended == 0):
                 child.ready.wait(0.5)
-                said = child.last_lines[-1] if child.last_lines else f"exit status {ended}"
+                said = child.last_lines[-1].removeprefix("lockstep: ") if child.last_lines else f"exit status {ended}"
                 raise UserError(f"{service.name} did not start: {said} (log: {self._log_path})")
             if ended == 0:
                 return
@@ -195,11 +200,15 @@ class Supervisor:
         child.follower.join(1.0)
 
     def _write(self, name: str, line: str) -> None:
+        """Into the log, and to whoever watches. Where the disk is full, or nobody reads any more, the line is lost: a
+        process that nobody listens to would stop at its next word."""
         with self._lock:
-            if not self._log.closed:
-                self._log.write(f"{name:<9} {line}\n")
-            if self._echo:
-                print(f"{name:<9} {line}", file=sys.stderr)
+            with contextlib.suppress(OSError):
+                if not self._log.closed:
+                    self._log.write(f"{name:<9} {line}\n")
+            with contextlib.suppress(OSError):
+                if self._echo:
+                    print(f"{name:<9} {line}", file=sys.stderr)
 
 
 def _die_with_parent() -> None:

@@ -1,5 +1,6 @@
 """Files that must be right after a crash: a lock that one process holds, and a write that is whole or not at all."""
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -21,9 +22,10 @@ class Lock:
         except BlockingIOError:
             owner = os.read(self._descriptor, 32).decode("ascii", "replace").strip()
             os.close(self._descriptor)
-            raise UserError(f"{held} (process {owner or 'unknown'})") from None
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, str(os.getpid()).encode())
+            raise UserError(f"{held} (process {owner if owner.isdecimal() else 'unknown'})") from None
+        with contextlib.suppress(OSError):  # a full disk: who has it cannot be told, but is held all the same
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, str(os.getpid()).encode())
 
     def release(self) -> None:
         if self._descriptor >= 0:
@@ -37,6 +39,23 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def named_folder(given: str, by: str) -> Path:
+    """The folder that a person names, from the root on, made or not; `~` is a home. UserError where it cannot be meant:
+    it goes into logs, messages and the engine's configuration. `by` is how to name another.
+
+    >>> named_folder("/var//lib/./lockstep", "--data")
+    PosixPath('/var/lib/lockstep')
+    """
+    if not given.isprintable():
+        raise UserError(
+            f"data folder {given!r}: its name has control characters or is no UTF-8; choose another by {by}"
+        )
+    try:
+        return Path(os.path.realpath(Path(given).expanduser()))
+    except RuntimeError:
+        raise UserError(f"data folder {given}: nobody knows that home; choose another by {by}") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

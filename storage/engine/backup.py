@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runtime.errors import UserError
+from runtime.files import named_folder
 from storage.engine.folder import hold
 from storage.engine.settings import EngineSettings
 
@@ -19,7 +20,7 @@ KEPT = ("metadata", "store", "data")
 
 def backup(settings: EngineSettings, file: Path) -> int:
     """Write the data folder into `file`; its size in bytes. UserError where an engine runs or the file exists."""
-    if not Path(settings.engine_data).expanduser().is_dir():
+    if not os.path.isdir(named_folder(settings.engine_data, "--data or LOCKSTEP_ENGINE_DATA")):
         raise UserError(f"data folder {settings.engine_data}: no such folder; set LOCKSTEP_ENGINE_DATA")
     if file.exists():
         raise UserError(f"{file} exists already: choose another file")

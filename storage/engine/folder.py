@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from runtime.errors import UserError
-from runtime.files import Lock, write_whole
+from runtime.files import Lock, named_folder, write_whole
 from storage.engine.settings import EngineSettings
 
 MIB = 1 << 20
@@ -89,7 +89,7 @@ _SERVER = """<clickhouse>
 
 def hold(settings: EngineSettings) -> tuple[Path, Lock]:
     """The data folder, made where missing, and the lock that keeps a second process off it; UserError otherwise."""
-    folder = Path(settings.engine_data).expanduser().absolute()
+    folder = named_folder(settings.engine_data, "--data or LOCKSTEP_ENGINE_DATA")
     if "?" in str(folder) or "&" in str(folder):
         raise UserError(f"data folder {folder}: the engine takes no '?' or '&' in a path; choose another")
     try:

@@ -1,5 +1,6 @@
 """The supervisor starts in order, hands addresses on, restarts what dies, and leaves nothing behind."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -86,7 +87,7 @@ def test_what_dies_is_started_again_and_with_a_new_address_what_needs_it(tmp_pat
 def test_what_cannot_start_is_said_in_its_own_words(tmp_path: Path) -> None:
     running = supervisor(tmp_path, Service(name="database", arguments=("fail",), publishes=True))
     try:
-        with pytest.raises(UserError, match="database did not start: lockstep: port 9 is taken"):
+        with pytest.raises(UserError, match="database did not start: port 9 is taken"):
             running.start()
     finally:
         running.stop()
@@ -143,7 +144,31 @@ def test_what_keeps_ending_is_named_with_its_last_words_while_the_next_try_is_si
             return running.restarts.get("writer", 0) > 2
 
         wait_for(tried)
-        with pytest.raises(UserError, match=r"writer keeps ending: lockstep: port 9 is taken \(log: .*log\)"):
+        with pytest.raises(UserError, match=r"writer keeps ending: port 9 is taken \(log: .*log\)"):
             running.require_steady()
     finally:
         running.stop()
+
+
+def test_a_full_disk_or_a_reader_that_went_away_takes_lines_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = os.fdopen(os.open("/dev/full", os.O_WRONLY), "w", buffering=1)
+    monkeypatch.setattr(sys, "stderr", gone)
+    program = (sys.executable, "-c", PROGRAM.replace('print("given"', 'print("x" * 100_000); print("given"'))
+    running = Supervisor((PUBLISHER, USER), os.environ, Path("/dev/full"), SystemClock(), echo=True, program=program)
+    try:
+        running.start()
+        pid = running.pid("broker")
+        running.tend()
+        assert (running.running("broker"), running.pid("broker")) == (True, pid)
+    finally:
+        running.stop()
+        with contextlib.suppress(OSError):
+            gone.close()
+
+
+def test_a_log_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(UserError, match=r"log .*: Is a directory; choose another --data"):
+        supervisor(tmp_path, PUBLISHER)

@@ -45,3 +45,9 @@ def test_a_write_replaces_all_or_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         write_whole(tmp_path / "missing" / "state", b"three")
     assert [p.name for p in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_full_disk_keeps_nobody_from_holding(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to("/dev/full")
+    with Lock(tmp_path / "lock", "it is held"), pytest.raises(UserError, match=r"it is held \(process unknown\)"):
+        Lock(tmp_path / "lock", "it is held")

@@ -67,6 +67,12 @@ def test_what_is_no_backup_is_one_line(tmp_path: Path) -> None:
     file.write_bytes(b"no tar" * 1000)
     with pytest.raises(UserError, match="is no whole backup"):
         restore(EngineSettings(engine_data=str(tmp_path / "new")), file)
+    for odd in ("~nobody-of-that-name/x", "a\nb", "\udcff"):
+        with pytest.raises(UserError, match="choose another by --data"):
+            backup(EngineSettings(engine_data=odd), tmp_path / "y.tar")
+    for missing in ("x" * 5000, str(tmp_path / "x.tar")):
+        with pytest.raises(UserError, match="no such folder"):
+            backup(EngineSettings(engine_data=missing), tmp_path / "y.tar")
     with pytest.raises(UserError, match="no such folder"):
         backup(EngineSettings(engine_data=str(tmp_path / "nowhere")), tmp_path / "y.tar")
     (tmp_path / "empty").mkdir()
