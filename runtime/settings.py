@@ -78,11 +78,11 @@ def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any)
         variable = PREFIX + field.name.upper()
         if variable in environment:
             values[field.name] = environment[variable]
-            if not _is_text(environment[variable]):
-                raise UserError(f"{variable}: its bytes are no UTF-8")
         if given.get(field.name) is not None:
             values[field.name] = given[field.name]
     for name, value in values.items():
+        if isinstance(value, str) and not _is_text(value):
+            raise UserError(f"{_where(name, given)}: its bytes are no UTF-8")
         value = values[name] = _SPOKEN.get(value.lower(), value) if _is_flag(cls, name, value) else value
         try:
             converted = getattr(msgspec.convert({name: value}, _only(cls, name), strict=False), name)
@@ -97,7 +97,8 @@ def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any)
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written as UTF-8; Python keeps other bytes of the environment as half characters."""
+    """Whether it can be written as UTF-8; Python keeps other bytes of the environment and of the command line
+    as half characters."""
     try:
         value.encode()
     except UnicodeEncodeError:

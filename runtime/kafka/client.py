@@ -109,6 +109,8 @@ def unreachable(connection: Connection) -> str:
             reason = f"TLS failed: {_plain(error)}"
         except TimeoutError:
             reason = "no answer"
+        except UnicodeError:  # a part of the name is empty, too long, or of signs that no name has
+            reason = f"{host!r} is no host name"
         except (OSError, OverflowError) as error:
             reason = _plain(error)
     return reason

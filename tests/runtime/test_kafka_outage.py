@@ -1,5 +1,6 @@
 """The broker is away, comes late, goes and comes back: nobody blocks, the oldest goes first, nothing else is lost."""
 
+import re
 import socket
 import subprocess
 import sys
@@ -69,6 +70,12 @@ def test_a_wrong_port_is_one_line_that_says_why(no_broker: Connection) -> None:
 def test_a_name_that_means_nothing_is_one_line() -> None:
     with pytest.raises(BrokerUnreachable, match=r"no broker at no-such-host\.invalid:9092: .*(resol|known)"):
         wait_for_broker(Connection(broker="no-such-host.invalid:9092"), 0.5)
+
+
+@pytest.mark.parametrize("name", ["..", "a" * 64 + ".b", "a..b"])
+def test_what_can_be_no_name_is_one_line(name: str) -> None:
+    with pytest.raises(BrokerUnreachable, match=rf"no broker at {re.escape(name)}:9092: .* is no host name"):
+        wait_for_broker(Connection(broker=f"{name}:9092"), 0.5)
 
 
 def test_without_a_broker_nobody_blocks_and_the_oldest_goes_first(nowhere: Connection) -> None:

@@ -42,3 +42,9 @@ def test_a_wrong_option_is_named_as_the_option() -> None:
 def test_passwords_are_never_shown() -> None:
     with pytest.raises(UserError, match=r"^--broker-password=\*\*\*: "):
         from_environment(Connection, {}, broker_password=["hunter2"])
+
+
+@pytest.mark.parametrize("given", [{"cluster": "\udcff"}, {"broker_embedded": "\udcff"}, {"broker_user": "a\udc80"}])
+def test_an_option_whose_bytes_are_no_text_is_one_line(given: dict[str, str]) -> None:
+    with pytest.raises(UserError, match=r"^--[a-z-]+: its bytes are no UTF-8$"):
+        from_environment(Connection, {}, **given)
