@@ -21,16 +21,16 @@ def duration_ms(text: str, option: str) -> int:
 
 
 def moment_ms(text: str, option: str, now_ms: int) -> int:
-    """A time in ISO 8601 (UTC where it does not say), "now", or a duration before now."""
+    """A time in ISO 8601 (UTC where it does not say), "now", or a duration before now; none is before 1970."""
     if text == "now":
         return now_ms
     if re.fullmatch(r"[0-9]{1,6}[smhd]", text.strip()):
-        return now_ms - duration_ms(text, option)
+        return max(0, now_ms - duration_ms(text, option))
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise UserError(f"{option}={text!r}: give a time such as 2026-11-30T14:00, or 2h for two hours ago") from None
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+    return max(0, int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 def shown(ts_ms: int) -> str:

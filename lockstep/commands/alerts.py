@@ -3,6 +3,7 @@
 import contextlib
 import getpass
 import json
+import os
 from typing import Any, get_args
 
 import click
@@ -156,6 +157,10 @@ def add(
     """Add a silence. What is given must all hold: --rack r03 --cause coolant_flow is that cause in that rack."""
     if not (rack or node or job or cause or everything):
         raise UserError("say what to silence: --rack, --node, --job, --cause, or --everything")
+    if everything and (rack or node or job or cause):
+        raise UserError("--everything is the whole cluster: leave it out, or what narrows it")
+    for option, pattern in (("--rack", rack), ("--node", node), ("--job", job)):
+        _meant(option, pattern)
     why = _plain(reason)
     if not why:
         raise UserError("--reason is empty: say why, people will read it")
@@ -166,14 +171,14 @@ def add(
         raise UserError(f"the silence would have ended at {shown(until)} already")
     if until > LAST_MS:
         raise UserError(f"--for={lasts!r} --from={begins!r}: the silence would last beyond {shown(LAST_MS)}")
-    who = _plain(author) or getpass.getuser()
+    who = _plain(author) or _user()
     made = Silence(
         cluster=connection.cluster,
         ts_ms=now_ms,
         id="s-" + digest(connection.cluster, who, now_ms, rack, node, job, cause),
         author=who[:256],
         reason=why[:256],
-        from_ms=max(0, begin),
+        from_ms=begin,
         until_ms=until,
         rack=rack,
         node=node,
@@ -228,6 +233,22 @@ def _given(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:
     """The options of the sub-command, and before them those of `lockstep alerts` itself."""
     outer = context.obj or {}
     return options | {name: value for name, value in outer.items() if options.get(name) is None}
+
+
+def _meant(option: str, pattern: str) -> None:
+    """UserError for what could never hold: nobody notices that a silence covers nothing until a page comes."""
+    if "*" in pattern[:-1]:
+        raise UserError(f"{option}={pattern!r}: a * is for any rest and stands at the end only")
+    if _plain(pattern) != pattern:
+        raise UserError(f"{option}={pattern!r}: no name begins or ends with blanks or has control characters in it")
+
+
+def _user() -> str:
+    """Who runs this; in a container a user may have only a number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 def _plain(text: str) -> str:

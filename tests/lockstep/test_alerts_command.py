@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +124,14 @@ def test_a_silence_is_added_listed_and_ended(broker: Connection) -> None:
         (("add", "--rack", "r", "--for", "999999d", "--reason", "x"), "beyond 2100-01-01"),
         (("add", "--rack", "r", "--for", "1h", "--from", "9999-12-31T23:59", "--reason", "x"), "beyond 2100-01-01"),
         (("add", "--rack", "r", "--for", "\u0661h", "--reason", "x"), "give a duration"),
+        (
+            ("add", "--rack", "r", "--for", "1h", "--from", "0001-01-01T00:00+14:00", "--reason", "x"),
+            "have ended at 1970",
+        ),
+        (("add", "--node", "r*-t03", "--for", "1h", "--reason", "x"), "--node='r*-t03': a * is for any rest"),
+        (("add", "--rack", " r03", "--for", "1h", "--reason", "x"), "--rack=' r03': no name begins"),
+        (("add", "--job", "a\udcff", "--for", "1h", "--reason", "x"), "--job='a\\udcff': no name"),
+        (("add", "--rack", "r", "--everything", "--for", "1h", "--reason", "x"), "--everything is the whole cluster"),
         (("end", "s-none"), "no silence s-none"),
     ],
 )
@@ -141,6 +150,16 @@ def test_what_was_said_to_be_added_is_followed_whatever_was_typed(broker: Connec
     assert told["active"]
     assert (told["author"], told["reason"][:18]) == ("[2Jmira", "two lines [31m😀 xx")
     silence(broker, "end", told["id"])
+
+
+def test_a_user_without_a_name_may_silence(broker: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    added = silence(broker, "add", "--node", "n", "--for", "1h", "--reason", "x").output
+    assert f", user {os.getuid()}: x" in added
+    silence(broker, "end", added.split()[0])
 
 
 @pytest.mark.parametrize(
