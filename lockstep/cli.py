@@ -3,6 +3,7 @@
 So the agent on a node never imports what only a worker needs, and `--help` is quick.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import click
 
 from lockstep.extras import EXTRAS, WHOLE, lacking_for_whole, not_installed
-from lockstep.group import Group, plainly
+from lockstep.group import Group, in_one_line, plainly
 from lockstep.variables import from_file, warn_of_unknown
 from runtime.errors import UserError
 
@@ -34,6 +35,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("lockstep.commands.simulate", "The simulated fleet alone, onto a broker."),
     "doctor": ("lockstep.commands.doctor", "What this machine offers, what is missing, and how to get it."),
 }
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""A disk that takes no more of what is written to it."""
 
 
 class LazyGroup(Group):
@@ -85,14 +89,17 @@ def group(config: str | None) -> None:
 
 def main() -> None:
     """Run the command line: exit status 0 done, 1 a condition asked for, 2 unusable input with one line why."""
-    warn_of_unknown(os.environ, lambda line: click.echo(f"lockstep: {line}", err=True))
+    if sys.stderr is None:  # closed by whoever started this: the next file must not become it
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
+        warn_of_unknown(os.environ, lambda line: click.echo(f"lockstep: {line}", err=True))
         # click 8.2 and later return the status of `Exit` here, older ones raise it.
         status = group.main(prog_name="lockstep", standalone_mode=False)
         if isinstance(status, int) and status:
             sys.exit(status)
+        click.echo(nl=False)  # what is held back is written while its errors can be told
     except UserError as error:
-        click.echo(f"lockstep: {error}", err=True)
+        click.echo(f"lockstep: {in_one_line(str(error))}", err=True)
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
@@ -101,7 +108,7 @@ def main() -> None:
         sys.exit(2)
     except click.ClickException as error:
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "lockstep"
-        click.echo(f"lockstep: {plainly(error)}; see `{path} --help`", err=True)
+        click.echo(f"lockstep: {in_one_line(plainly(error))}; see `{path} --help`", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
@@ -109,3 +116,10 @@ def main() -> None:
         # The reader of our output went away (`| head`): nothing is wrong.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        # What is still held back goes nowhere, or Python complains of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        click.echo(f"lockstep: {error.filename or 'the output'} cannot be written: {error.strerror}", err=True)
+        sys.exit(2)

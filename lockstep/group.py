@@ -4,6 +4,9 @@ from difflib import get_close_matches
 
 import click
 
+LONGEST = 1000
+"""Letters of a message; what was given may be longer than any terminal."""
+
 
 class Group(click.Group):
     """A group that names the command nearest to one it has not."""
@@ -30,3 +33,16 @@ def plainly(error: click.ClickException) -> str:
         near = get_close_matches(error.option_name, error.possibilities or (), 1)
         return f"{error.message.rstrip('.')}, did you mean {near[0]}?" if near else error.message.rstrip(".")
     return error.format_message().rstrip(".")
+
+
+def in_one_line(text: str) -> str:
+    """`text` as one line that moves no cursor, whatever a person, a file or a server has put into it.
+
+    >>> in_one_line("--node='a\\nb'"), len(in_one_line("x" * 5000))
+    ("--node='a\\\\nb'", 1000)
+    """
+    line = "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    if len(line) <= LONGEST:
+        return line
+    # What to do about it stands at the end.
+    return f"{line[: LONGEST - 305]} ... {line[-300:]}"
