@@ -1,8 +1,11 @@
 """Models that are swapped while workers run: from which tick on, after a restart, and what is refused."""
 
+import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +21,7 @@ from schemas import Features, Health, Model, NodeFrame
 from schemas.codec import encode
 from schemas.frame import Gpu
 from streams.in_memory import InMemory
-from streams.models import OWN, Models
+from streams.models import OWN, Follower, Models
 from streams.plan import detection, load_model
 
 
@@ -29,7 +32,7 @@ def own() -> Forest:
 
 @cache
 def other() -> Forest:
-    return simulated_forest(seed=3, rows=20_000)
+    return simulated_forest(seed=3, rows=12_000)
 
 
 def record(forest: Forest | None, ts_ms: int, name: str = "place-0", cluster: str = "c") -> Model:
@@ -116,6 +119,37 @@ def test_ticks_are_scored_the_same_whenever_the_publication_was_heard_before() -
     assert encode(first[70]) != encode(scores(heard_at=99)[70])
     for heard_at in (10, 59, 60):
         assert [encode(said) for said in scores(heard_at)] == [encode(said) for said in first]
+
+
+class Topic:
+    """A consumer of one partition with these records, of which each fetch brings one."""
+
+    def __init__(self, *records: Model) -> None:
+        self._records, self._next = records, 0
+
+    async def start(self) -> None: ...
+
+    def assignment(self) -> set[int]:
+        return {0}
+
+    async def end_offsets(self, partitions: set[int]) -> dict[int, int]:
+        return {0: len(self._records)}
+
+    async def position(self, partition: int) -> int:
+        return self._next
+
+    async def getmany(self, timeout_ms: int) -> dict[int, list[SimpleNamespace]]:
+        record = self._records[self._next]
+        self._next += 1
+        return {0: [SimpleNamespace(key=record.key.encode(), value=encode(record))]}
+
+
+def test_a_start_reads_the_whole_topic_and_a_publication_for_ticks_that_are_over_is_counted() -> None:
+    counters, models = Counters(), Models(own())
+    topic: Any = Topic(record(other(), 4000), record(None, 6000, "place-1"), record(other(), 9000, "place-2"))
+    asyncio.run(Follower(models, topic, counters, {"c": 6001}.get).start())
+    assert [models.at("c", ms).name == other().name for ms in (4000, 6000, 9000)] == [True, False, True]
+    assert counters.totals() == {"errors{model_late}": 2}
 
 
 def product_frame(stage: Stage, tick: int) -> NodeFrame:
