@@ -6,7 +6,6 @@ the very same objects, the names of columns also from node to node; readers may 
 truth. Numbers are taken as they are.
 """
 
-from copy import copy
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
@@ -53,7 +52,7 @@ class FrameDecoder(Generic[R]):
         )
         self._light = msgspec.msgpack.Decoder(light)
         self._columns: dict[bytes, tuple[str, ...]] = {}
-        self._names: dict[tuple[str, str], _Names] = {}
+        self._names: dict[str, dict[str, _Names]] = {}
         self._items: dict[str, tuple[Raw, Any]] = {}
 
     def decode(self, payload: bytes) -> R:
@@ -66,23 +65,27 @@ class FrameDecoder(Generic[R]):
     def _decoded(self, payload: bytes) -> R:
         given = msgspec.structs.asdict(self._light.decode(payload))
         node = given["node"]
-        given["sections"] = {name: self._matrix(node, name, sheet) for name, sheet in given["sections"].items()}
+        names = self._names.get(node)
+        if names is None:
+            names = {}
+            _keep(self._names, node, names)
+        given["sections"] = {name: self._matrix(names, name, sheet) for name, sheet in given["sections"].items()}
         for name in self._lists:
             given[name] = self._list(node, name, given[name])
         return self._cls(**given)
 
-    def _matrix(self, node: str, section: str, sheet: _Sheet) -> Matrix:
-        known = self._names.get((node, section))
+    def _matrix(self, names: dict[str, _Names], section: str, sheet: _Sheet) -> Matrix:
+        known = names.get(section)
         if known is None or known[0] != sheet.rows or known[1] != sheet.columns:
             rows, columns = Raw(bytes(sheet.rows)), Raw(bytes(sheet.columns))
             named = self._columns.get(bytes(columns)) or _NAMES.decode(columns)
             _keep(self._columns, bytes(columns), named)
             known = rows, columns, Matrix(_NAMES.decode(rows), named, sheet.data)
-            _keep(self._names, (node, section), known)
+            _keep(names, section, known)
         if len(sheet.data) != len(known[2].data):
             raise ValueError("the data has another size than the names say")
         # Matrix() would look at the names again, which costs more than all the rest of a frame.
-        matrix = copy(known[2])
+        matrix: Matrix = known[2].__copy__()  # type: ignore[attr-defined]  # it has one; its types do not say so
         msgspec.structs.force_setattr(matrix, "data", sheet.data)
         return matrix
 

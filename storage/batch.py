@@ -1,7 +1,7 @@
 """What the writer has taken from the topics and not yet stored: records by class, and what cannot be one."""
 
 from collections import Counter
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from runtime.deadletters import Brake
 from schemas.codec import WireError, decode
@@ -60,13 +60,14 @@ class Brakes:
 
 
 class Batch:
-    """Messages of one commit. `rows` counts the rows, over all tables, that its records become; `unknown` the
-    sections of newer agents that no table is for."""
+    """Messages of one commit, and the consumer's `position` after them. `rows` counts the rows, over all tables, that
+    its records become; `unknown` the sections of newer agents that no table is for."""
 
     def __init__(self) -> None:
         self.taken: dict[type[Record], list[Taken]] = {}
         self.bad: list[Bad] = []
         self.unknown: Counter[str] = Counter()
+        self.position: Any = None
         self.messages = 0
         self.rows = 0
         self.bytes = 0

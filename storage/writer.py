@@ -1,30 +1,36 @@
 """The writer's loop: poll, decode, insert, bury what is bad, commit. Commit comes last.
 
 An offset is committed only when every row of its message is durable and every dead letter is acknowledged. A death at
-any point means that messages come again; their rows replace themselves. While ClickHouse is away nothing is
-committed and nothing more is taken.
+any point means that messages come again; their rows replace themselves.
+
+A batch is stored by a second thread while this one gathers the next; never two at a time, and never the next one before
+the first is durable and committed. So while ClickHouse is away nothing is committed, and one batch waits beside the
+one that cannot be stored: nothing more is taken.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from runtime.clock import Clock
-from runtime.deadletters import dead_letter
+from runtime.deadletters import TooManyBadMessages, dead_letter
 from runtime.errors import BrokerLostRecords
 from runtime.health import Counters, HealthReporter
 from runtime.log import Repeats
 from schemas.codec import encode
 from schemas.record import Record
 from storage.batch import Bad, Batch, Brakes, Message
-from storage.insert import Away, Inserts, insert
-from storage.native import Packed
-from storage.tables import BY_RECORD
+from storage.insert import Away, Inserts
+from storage.storing import Storing
 
 PROCESS = "writer"
 log = logging.getLogger("lockstep.writer")
+
+LOOK_S = 0.5
+"""Between two looks, in a wait, at whether health is due or the place in the group needs a poll."""
 
 T = TypeVar("T")
 
@@ -34,14 +40,15 @@ class Limits(NamedTuple):
 
     ClickHouse wants few large inserts, about one per table and second (five times the rows cost its processor two
     fifths less a row); a reader wants rows within seconds. Bytes bound the writer's memory (decoded records and columns
-    take several times as much). Who waits longer than
-    `keep_place_s` polls one message, because Kafka takes a silent reader's partitions away (after five minutes).
+    take several times as much, and two batches are in it). A poll takes all that has been fetched: what is left of a
+    partition keeps it out of the next fetch. Who waits longer than `keep_place_s` polls one message, because Kafka
+    takes a silent reader's partitions away (after five minutes).
     """
 
     batch_rows: int = 100_000
     batch_s: float = 2.0
     batch_bytes: int = 32 * 1024 * 1024
-    poll_messages: int = 500
+    poll_messages: int = 20_000
     retry_s: float = 0.5
     retry_longest_s: float = 30.0
     flush_s: float = 30.0
@@ -50,10 +57,11 @@ class Limits(NamedTuple):
 
 
 class Consumer(Protocol):
-    """Where messages come from. `commit` commits everything polled."""
+    """Where messages come from. `commit` commits what had been polled when `position` was asked for."""
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[Message]: ...
-    def commit(self) -> None: ...
+    def position(self) -> Any: ...
+    def commit(self, position: Any) -> None: ...
 
 
 class Producer(Protocol):
@@ -91,6 +99,8 @@ class Writer:
         self._next_health = clock.monotonic()
         self._next_poll = clock.monotonic()
         self._held: list[Message] = []
+        self._storing: Storing | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._newest_tick_ms = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -98,28 +108,44 @@ class Writer:
         try:
             while not stop.is_set():
                 self.turn(stop)
+            self.settle(stop)
+        except _Stopped:
+            log.info("stopped before everything was stored: the rest is read again")
         except BrokerLostRecords:
             self._report("records lost")
             raise
+        finally:
+            self._thread.shutdown()
         self._report()
 
     def turn(self, stop: threading.Event) -> int:
-        """One batch, from poll to commit; returns the number of messages committed."""
+        """Gather a batch while the one before it is stored, settle that one, hand this one on; returns the number of
+        messages gathered."""
         self._report_when_due()
-        batch = self._gather(stop)
-        if not batch.messages:
-            self._counters.gauge("lag_s", 0.0)
-            return 0
         try:
-            self._settle(batch, stop)
-            while self._held:
-                self._settle(self._held_back(), stop)
-        except _Stopped:
-            return 0
-        self._consumer.commit()
+            batch = self._gather(stop)
+        except TooManyBadMessages:
+            self.settle(stop)
+            raise
+        self.settle(stop)
+        if batch.messages:
+            self._storing = Storing(self._client, self._thread, batch)
+        else:
+            self._counters.gauge("lag_s", 0.0)
+        return batch.messages
+
+    def settle(self, stop: threading.Event) -> None:
+        """What is being stored becomes durable and is committed, or _Stopped."""
+        storing = self._storing
+        if storing is None:
+            return
+        self._insist(partial(self._stored, storing), stop)
+        self._storing, batch = None, storing.batch
+        self._take_stock(storing)
+        self._bury(batch.bad, stop)
+        self._consumer.commit(batch.position)
         self._newest_tick_ms = max(self._newest_tick_ms, batch.newest_tick_ms)
         self._counters.gauge("lag_s", max(0, self._clock.now_ms() - batch.newest_sent_ms) / 1000)
-        return batch.messages
 
     def _gather(self, stop: threading.Event) -> Batch:
         batch, limits = Batch(), self._limits
@@ -129,34 +155,35 @@ class Writer:
             left_s = until - self._clock.monotonic()
             if left_s <= 0:
                 break
-            for message in self._consumer.poll(limits.poll_messages, left_s):
+            self._take(batch)
+            for message in self._consumer.poll(min(limits.poll_messages, limits.batch_rows), left_s):
                 batch.add(message, self._brakes)
+            if self._storing is not None and self._storing.done():
+                self.settle(stop)
+        self._take(batch)
+        batch.position = self._consumer.position()
         return batch
 
-    def _held_back(self) -> Batch:
-        batch, held = Batch(), self._held
-        self._held = []
+    def _take(self, batch: Batch) -> None:
+        """Messages that were polled in a wait."""
+        held, self._held = self._held, []
         for message in held:
             batch.add(message, self._brakes)
-        return batch
 
-    def _settle(self, batch: Batch, stop: threading.Event) -> None:
-        """Everything of the batch durable, or _Stopped."""
-        for name, count in batch.unknown.items():
+    def _stored(self, storing: Storing) -> None:
+        storing.begin()
+        while not storing.ended(LOOK_S):
+            self._keep_place()
+            self._report_when_due()
+        storing.outcome()
+
+    def _take_stock(self, storing: Storing) -> None:
+        for name, rows in storing.rows.items():
+            self._counters.add("sent", rows, name)
+        for name, count in storing.unknown.items():
             self._ignored(name, count)
-        self._store(batch, stop)
-        self._bury(batch.bad, stop)
-
-    def _store(self, batch: Batch, stop: threading.Event) -> None:
-        for record, taken in batch.taken.items():
-            known: dict[str, Packed] = {}
-            for table in BY_RECORD[record]:
-                stored = self._insist(partial(insert, self._client, table, taken, known), stop)
-                self._counters.add("sent", stored.rows, table.name)
-                for name, count in stored.unknown.items():
-                    self._ignored(name, count)
-                for one, why in stored.unfit:
-                    batch.refuse(Bad(one.message, "unfit", why), self._brakes)
+        for bad in storing.unfit:
+            storing.batch.refuse(bad, self._brakes)
 
     def _bury(self, bad: Sequence[Bad], stop: threading.Event) -> None:
         left = list(bad)
@@ -206,11 +233,14 @@ class Writer:
         """Wait without losing the place in the group; health goes on."""
         until = self._clock.monotonic() + seconds
         while not stop.is_set() and (left_s := until - self._clock.monotonic()) > 0:
-            if self._clock.monotonic() >= self._next_poll:
-                self._next_poll = self._clock.monotonic() + self._limits.keep_place_s
-                self._held += self._consumer.poll(1, 0.0)
+            self._keep_place()
             self._report_when_due()
-            self._clock.sleep(min(left_s, 0.5))
+            self._clock.sleep(min(left_s, LOOK_S))
+
+    def _keep_place(self) -> None:
+        if self._clock.monotonic() >= self._next_poll:
+            self._next_poll = self._clock.monotonic() + self._limits.keep_place_s
+            self._held += self._consumer.poll(1, 0.0)
 
     def _ignored(self, name: str, count: int) -> None:
         self._counters.add("dropped", count, "unknown_column")

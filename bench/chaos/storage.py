@@ -161,8 +161,11 @@ class _Topic:
             time.sleep(min(timeout_s, 0.05))
         return found
 
-    def commit(self) -> None:
-        write_whole(self._file, str(self._position).encode())
+    def position(self) -> int:
+        return self._position
+
+    def commit(self, position: int) -> None:
+        write_whole(self._file, str(position).encode())
 
 
 class _Silent:

@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.errors import (
     CommitFailedError,
@@ -28,13 +28,22 @@ MOVED = (CommitFailedError, IllegalGenerationError, RebalanceInProgressError, Un
 """The partitions went to another member before the commit: it reads them again from the last one."""
 
 
+class Position(NamedTuple):
+    """How far a consumer has polled, for a later `commit`. `lost` says which records were missing up to here."""
+
+    ends: dict[TopicPartition, OffsetAndMetadata]
+    lost: str
+
+
 class Consumer:
     """Reads `topics` for a `group`, from its last commit, or where there is none from the oldest record kept (the end
     with `from_start` False). Without a group it reads every partition and keeps no position.
 
     `instance_id` is the slot of this process in its group: a successor with the same one takes over at once after a
     kill, without a rebalance; never run two at a time with the same. Use from one thread, and poll at least every
-    five minutes. Raises BrokerUnreachable where no broker is there.
+    five minutes. Whoever has much to catch up with polls all that was fetched at once (`max_records` of thousands): a
+    partition of which something is left over is not asked for again, and the question about the others alone waits
+    half a second for records that they do not have. Raises BrokerUnreachable where no broker is there.
 
     Records deleted before they were read are counted as dropped{retention} and logged. On the embedded broker, where
     only too fast a producer does that, they also raise BrokerLostRecords: from the `commit` that puts the position
@@ -65,13 +74,13 @@ class Consumer:
             enable_auto_commit=False,
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // 4,
-            fetch_max_bytes=16 << 20,
+            fetch_max_bytes=4 << 20,
             request_timeout_ms=20_000,
             metadata_max_age_ms=30_000,
             bootstrap_timeout_ms=10_000,
             metrics_enabled=False,
         )
-        self._next: dict[TopicPartition, int | None] = {}
+        self._next: dict[TopicPartition, OffsetAndMetadata] = {}
         self._lost = ""
         if group is None:
             self._assign_all()
@@ -94,23 +103,30 @@ class Consumer:
         self._counters.add("received", len(messages))
         return messages
 
-    def commit(self) -> None:
-        """Everything polled so far need not be read again. Returns when the broker has it.
+    def position(self) -> Position:
+        """What has been polled so far, for a `commit` after more has been polled."""
+        lost, self._lost = self._lost, ""
+        return Position(dict(self._next), lost)
+
+    def commit(self, position: Position | None = None) -> None:
+        """What was polled up to `position`, or so far, need not be read again. Returns when the broker has it.
 
         Where partitions have moved to another member meanwhile their commit is void and they are read again there:
         counted as errors{commit}, no exception. Raises BrokerUnreachable after 30 s without an answer, and after the
         commit BrokerLostRecords where what it commits has a gap.
         """
+        ends = None if position is None else self._still_here(position)
         try:
-            self._client.commit(timeout_ms=COMMIT_S * 1000)
+            if ends is None or ends:
+                self._client.commit(ends, timeout_ms=COMMIT_S * 1000)
         except MOVED as error:
             self._counters.add("errors", 1, "commit")
             log.warning("%s: a commit came too late, some messages will be read again (%s)", self._group, error)
             return
         except KafkaError as error:
             raise self._told(error) from None
-        if self._lost:
-            lost, self._lost = self._lost, ""
+        lost = self.position().lost if position is None else position.lost
+        if lost:
             raise BrokerLostRecords(lost)
 
     def lag(self) -> int:
@@ -119,7 +135,7 @@ class Consumer:
         for partition in self._client.assignment():
             end, position = self._client.highwater(partition), self._next.get(partition)
             if end is not None and position is not None:
-                behind += max(0, end - position)
+                behind += max(0, end - position.offset)
         return behind
 
     def assigned(self) -> set[tuple[str, int]]:
@@ -144,11 +160,17 @@ class Consumer:
             raise UserError(f"no topic {', '.join(missing)} at {self._connection.broker}: run `lockstep topics create`")
         self._client.assign(found)
 
+    def _still_here(self, position: Position) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Without what has gone to another member since, or has come back and is read again."""
+        here = self._next
+        return {p: end for p, end in position.ends.items() if p in here and here[p].offset >= end.offset}
+
     def _check(self, partition: TopicPartition, records: Sequence[Any]) -> None:
-        expected = self._next.get(partition)
-        if partition not in self._next and self._group is not None:
+        before, last = self._next.get(partition), records[-1]
+        expected = None if before is None else before.offset
+        if before is None and self._group is not None:
             expected = self._client.committed(partition, timeout_ms=COMMIT_S * 1000)
-        self._next[partition] = records[-1].offset + 1
+        self._next[partition] = OffsetAndMetadata(last.offset + 1, "", last.leader_epoch)
         lost = 0
         for record in records:
             if expected is not None and record.offset > expected:
@@ -179,7 +201,7 @@ class Consumer:
 class _Forget(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     """Positions of partitions that went to another member mean nothing any more."""
 
-    def __init__(self, positions: dict[TopicPartition, int | None]) -> None:
+    def __init__(self, positions: dict[TopicPartition, OffsetAndMetadata]) -> None:
         self._positions = positions
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:

@@ -1,5 +1,6 @@
 """The Kafka client against a real broker and the embedded one: what holds on one holds on the other."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,7 +15,17 @@ from aiokafka.partitioner import murmur2
 
 from runtime.errors import UserError
 from runtime.health import Counters
-from runtime.kafka import MAX_MESSAGE_BYTES, Consumer, Message, NotDelivered, Producer, read_topic, wait_for_broker
+from runtime.kafka import (
+    MAX_MESSAGE_BYTES,
+    Consumer,
+    Message,
+    NotDelivered,
+    Offsets,
+    Partition,
+    Producer,
+    read_topic,
+    wait_for_broker,
+)
 from runtime.settings import Connection
 
 DEADLINE_S = 30.0
@@ -89,6 +100,25 @@ def test_a_restarted_consumer_resumes_at_its_commit(broker: Connection, new_topi
     after = read(consumer, 60)
     consumer.commit()
     assert consumer.poll(10, 0.5) == []
+    consumer.close()
+    assert Counter(m.value for m in before + after) == Counter(numbered(100))
+
+
+@pytest.mark.kafka
+def test_what_is_polled_after_a_position_was_taken_is_not_committed_with_it(
+    kafka: Connection, new_topic: NewTopic, unique: Unique
+) -> None:
+    topic, group = new_topic(kafka), unique("group")
+    write(kafka, topic, numbered(100))
+    consumer = Consumer(kafka, group, (topic,), "slot-0")
+    before = read(consumer, 40)
+    position = consumer.position()
+    assert len(read(consumer, 50)) == 50
+    consumer.commit(position)
+    consumer.close()
+
+    consumer = Consumer(kafka, group, (topic,), "slot-0")
+    after = read(consumer, 60)
     consumer.close()
     assert Counter(m.value for m in before + after) == Counter(numbered(100))
 
@@ -214,7 +244,9 @@ def test_two_members_share_the_partitions_and_a_late_commit_does_no_harm(
     write(kafka, topic, numbered(100))
     counters = Counters()
     first = Consumer(kafka, group, (topic,), "slot-0", counters=counters)
-    assert len(read(first, 100)) == 100
+    assert len(read(first, 40)) == 40
+    position = first.position()
+    assert len(read(first, 60)) == 60
     second = Consumer(kafka, group, (topic,), "slot-1")
     deadline = time.monotonic() + DEADLINE_S
     while (len(first.assigned()), len(second.assigned())) != (2, 2):
@@ -222,6 +254,13 @@ def test_two_members_share_the_partitions_and_a_late_commit_does_no_harm(
         first.poll(100, 0.1)
         second.poll(100, 0.1)
     assert first.assigned().isdisjoint(second.assigned())
+    while second.lag():
+        second.poll(100, 0.1)
+    second.commit()
+    first.commit(position)
+    with contextlib.closing(Offsets(kafka)) as offsets:
+        moved = [Partition(*one) for one in second.assigned()]
+        assert offsets.committed(group, moved) == offsets.ends(moved), "not set back by the one who had them before"
     first.commit()
     first.close()
     second.close()

@@ -112,7 +112,7 @@ def test_writers_killed_at_any_moment_lose_nothing_and_double_nothing(
     wait_for_broker(connection, 60)
     create_topics(connection, 4, 1)
     expected = publish(connection, "killed", nodes=10, ticks=90)
-    settings = writer_settings(connection, clickhouse, batch_rows=300, batch_s=0.2)
+    settings = writer_settings(connection, clickhouse, batch_rows=100, batch_s=0.2)
     environment = os.environ | {
         f"LOCKSTEP_{name.upper()}": str(value) for name, value in msgspec.to_builtins(settings).items() if value != ""
     }

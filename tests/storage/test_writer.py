@@ -3,6 +3,7 @@
 import itertools
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -88,20 +89,23 @@ class Consumer:
 
     def __init__(self, topics: Topics, clock: Clock, deaths: Deaths) -> None:
         self._topics, self._clock, self._deaths = topics, clock, deaths
-        self.position = topics.committed
+        self.polled = topics.committed
         self.polls = 0
 
     def poll(self, max_records: int, timeout_s: float) -> list[Message]:
         self.polls += 1
-        found = self._topics.log[self.position : self.position + max_records]
-        self.position += len(found)
+        found = self._topics.log[self.polled : self.polled + max_records]
+        self.polled += len(found)
         if not found:
             self._clock.seconds += timeout_s
         return found
 
-    def commit(self) -> None:
+    def position(self) -> int:
+        return self.polled
+
+    def commit(self, position: int) -> None:
         self._deaths.cross()
-        self._topics.committed = self.position
+        self._topics.committed = position
         self._deaths.cross()
 
 
@@ -141,10 +145,12 @@ class ClickHouse:
     def __init__(self, client: Client, deaths: Deaths, failures: Sequence[Exception] = ()) -> None:
         self._client, self._deaths, self._failures = client, deaths, list(failures)
         self.inserted: list[bytes] = []
+        self.refused = 0
 
     def raw_insert(self, table: str, *, insert_block: bytes, compression: str) -> None:
         self._deaths.cross()
         if self._failures:
+            self.refused += 1
             raise self._failures.pop(0)
         self._client.raw_insert(table, insert_block=insert_block, compression=compression)
         self.inserted += re.findall(rb"INSERT INTO (\w+)", lz4.frame.decompress(insert_block)[:100])
@@ -284,10 +290,13 @@ def test_a_long_outage_keeps_the_place_in_the_group_with_few_messages_held(datab
 
     process.consumer.poll = watched  # type: ignore[method-assign]
     process.writer.turn(process.stop)
+    process.writer.turn(process.stop)
     assert process.clock.seconds > 3000
     assert max(b - a for a, b in itertools.pairwise(moments)) < 300, "Kafka takes a silent reader's partitions away"
-    assert topics.committed == process.consumer.position
-    assert topics.committed < 90
+    assert topics.committed == 10, "the batch that was stored, and nothing that was polled meanwhile"
+    assert process.consumer.polled < 90
+    process.writer.settle(process.stop)
+    assert topics.committed == 20
     assert len(samples(database, cluster)) == 2 * topics.committed
     assert sum(isinstance(record, Health) for record in flushed(process)) > 300, "health goes on"
     process.drain()
@@ -399,6 +408,133 @@ def test_a_record_that_no_row_can_hold_is_buried_alone(database: Client) -> None
     assert [(x.origin_offset, x.reason) for x in process.producer.letters()] == [(2, "unfit"), (3, "unfit")]
     assert process.producer.letters()[0].detail.startswith("collective_operations: ")
     assert samples(database, cluster) == all_samples(1)
+
+
+class Slow(ClickHouse):
+    """Holds up the first insert until `meanwhile`, in its thread, has seen what it waits for."""
+
+    def __init__(self, like: ClickHouse, meanwhile: Callable[[], None]) -> None:
+        self.__dict__ = dict(like.__dict__)
+        self._meanwhile: list[Callable[[], None]] = [meanwhile]
+
+    def raw_insert(self, table: str, *, insert_block: bytes, compression: str) -> None:
+        if self._meanwhile:
+            self._meanwhile.pop()()
+        super().raw_insert(table, insert_block=insert_block, compression=compression)
+
+
+def until(said: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not said():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def slowed(process: Process, meanwhile: Callable[[], None]) -> Process:
+    process.clickhouse = Slow(process.clickhouse, meanwhile)
+    process.writer._client = process.clickhouse
+    return process
+
+
+SMALL = Limits(batch_rows=8, poll_messages=2)
+"""Batches of two frames."""
+
+
+def test_the_next_batch_is_gathered_while_one_is_stored_and_commits_follow_their_own_batch(database: Client) -> None:
+    cluster = next(clusters)
+    topics = Topics().put(*(frame(cluster, seq) for seq in range(6)))
+    process = Process(database, topics, limits=SMALL)
+    seen: list[int] = []
+
+    def meanwhile() -> None:
+        until(lambda: process.consumer.polled == 4)
+        seen.append(topics.committed)
+
+    slowed(process, meanwhile)
+    for committed in (0, 2, 4):
+        assert process.writer.turn(process.stop) == 2
+        assert topics.committed == committed
+    process.writer.settle(process.stop)
+    assert topics.committed == 6
+    assert seen == [0]
+    assert samples(database, cluster) == all_samples(6)
+
+
+@pytest.mark.parametrize("at", [1, 2, 6, 7])
+def test_kill_between_insert_and_commit_while_the_next_batch_is_ready(database: Client, at: int) -> None:
+    cluster = next(clusters)
+    topics = Topics().put(*(frame(cluster, seq) for seq in range(6)))
+    process = Process(database, topics, deaths=Deaths(at), limits=SMALL)
+    slowed(process, lambda: until(lambda: process.consumer.polled == 4))
+    with pytest.raises(Killed):
+        process.drain()
+    assert process.consumer.polled == 4
+    assert topics.committed == 0
+    Process(database, topics).drain()
+    assert samples(database, cluster) == all_samples(6)
+
+
+def test_an_insert_that_fails_while_the_next_batch_is_gathered_comes_before_it(database: Client) -> None:
+    cluster = next(clusters)
+    topics = Topics().put(*(frame(cluster, seq) for seq in range(6)))
+    process = Process(database, topics, failures=AWAY, limits=SMALL)
+    committed: list[int] = []
+    process.clock.on_sleep = lambda: committed.append(topics.committed)
+    process.writer.turn(process.stop)
+    until(lambda: process.clickhouse.refused == 1)
+    process.writer.turn(process.stop)
+    assert set(committed) == {0}
+    assert topics.committed == 2
+    assert samples(database, cluster)[:4] == all_samples(2)
+    process.drain()
+    assert samples(database, cluster) == all_samples(6)
+    assert process.counters.totals()["errors{unreachable}"] == 1
+
+
+def test_while_an_insert_takes_long_nothing_more_is_taken_and_the_place_is_kept(database: Client) -> None:
+    cluster = next(clusters)
+    topics = Topics().put(*(frame(cluster, seq) for seq in range(20)))
+    process = Process(database, topics, limits=SMALL)
+
+    def meanwhile() -> None:
+        until(lambda: process.consumer.polled == 4)
+        for minute in (1, 2, 3):
+            process.clock.seconds += 61
+            until(lambda minute=minute: process.consumer.polled == 4 + minute)  # type: ignore[misc]
+
+    slowed(process, meanwhile)
+    process.writer.turn(process.stop)
+    process.writer.turn(process.stop)
+    assert process.consumer.polled == 7, "one message a minute"
+    assert topics.committed == 2
+    assert sum(isinstance(record, Health) for record in flushed(process)) >= 3, "health goes on"
+    process.drain()
+    assert samples(database, cluster) == all_samples(20)
+
+
+def test_stopped_while_inserting_what_was_taken_is_stored_and_committed(database: Client) -> None:
+    cluster = next(clusters)
+    topics = Topics().put(*(frame(cluster, seq) for seq in range(20)))
+    process = Process(database, topics, limits=SMALL)
+
+    def meanwhile() -> None:
+        until(lambda: process.consumer.polled == 4)
+        process.stop.set()
+
+    slowed(process, meanwhile).writer.run(process.stop)
+    assert topics.committed == process.consumer.polled < 20
+    assert samples(database, cluster) == all_samples(topics.committed)
+
+
+def test_what_no_retry_can_help_is_said_while_the_topic_is_silent(database: Client) -> None:
+    topics = Topics().put(frame(next(clusters), 0))
+    process = Process(database, topics, failures=[DatabaseError("Code: 60. DB::Exception: Unknown table", code=60)])
+    process.writer.turn(process.stop)
+    until(lambda: process.clickhouse.refused == 1)
+    with pytest.raises(UserError, match="no place for gpu_samples"):
+        process.writer.turn(process.stop)
+    assert process.consumer.polls <= 3
+    assert topics.committed == 0
 
 
 def test_columns_of_newer_agents_are_counted(database: Client) -> None:
