@@ -35,7 +35,7 @@ def command() -> None:
     """The forests that score the GPUs of a cluster: show, publish, go back."""
 
 
-@command.command("list", epilog="Example: lockstep models list --broker kafka-1:9092")
+@command.command("list", short_help="What was published.", epilog="Example: lockstep models list --broker kafka-1:9092")
 @settings_options(Connection)
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the answer."
@@ -63,7 +63,10 @@ def list_(form: str, **options: Any) -> None:
         click.echo("in force: what each worker was started with")
 
 
-@command.command(epilog="Example: lockstep models publish fleet.forest --broker kafka-1:9092")
+@command.command(
+    short_help="Let a model score the cluster.",
+    epilog="Example: lockstep models publish fleet.forest --broker kafka-1:9092",
+)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @FROM
 @settings_options(Connection)
@@ -82,14 +85,14 @@ def publish(file: Path, begins: str, **options: Any) -> None:
         say(f"until {shown(later[0].record.ts_ms)}, then {later[0].record.model}, which was published for then")
 
 
-@command.command(epilog="Example: lockstep models rollback --broker kafka-1:9092")
+@command.command(short_help="Go back to another.", epilog="Example: lockstep models rollback --broker kafka-1:9092")
 @click.option("--to", "model", default="", metavar="MODEL", help="Which; otherwise the one before the newest.")
 @FROM
 @settings_options(Connection)
 def rollback(model: str, begins: str, **options: Any) -> None:
     """Go back to the model before the newest, or to another that `list` shows ("own": the workers' own).
 
-    A second one goes forth again. One that is still to come is replaced.
+    A second rollback undoes the first. A newest one that is still to come is replaced.
     """
     from lockstep.publish import before, published
     from lockstep.publish import publish as put

@@ -38,7 +38,7 @@ SHOWN_ALARMS = 10
 @click.option("--to", "until", default=NEWEST, show_default=True, help="Until when (UTC); newest is the last sample.")
 @click.option("--nodes", type=click.IntRange(0), default=16, show_default=True, help="Of so many nodes; 0 is of all.")
 @click.option("--margin", default="10m", show_default=True, help="Left out before and after each incident.")
-@click.option("--findings", type=Number(0, min_open=True), help="Budget of alarms per 10,000 GPU-days  [as workers]")
+@click.option("--findings", type=Number(0, min_open=True), help="Budget of alarms per 10,000 GPU-days  [default: 1000]")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the nodes and rows drawn.")
 @click.option("--name", default="fleet", show_default=True, help="Of the model; its checksum is added.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Its file  [default: NAME-SUM.forest]")
