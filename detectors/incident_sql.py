@@ -2,14 +2,27 @@
 
 from collections.abc import Sequence
 
+from detectors.relation import RISK, is_risk
 from schemas.finding import Finding, Subject
 
 MARGIN_MS = 300_000
 """Five minutes are shown before and after."""
 
+MONTH_MS = 30 * 86_400_000
+
 _GPU = ("sm_clock_mhz", "power_w", "temperature_c", "gpu_utilization_pct", "sm_active_ratio")
 _STEP = ("step_us", "data_us", "compute_us", "comm_us", "wait_us")
 _OPERATION = ("exec_time_us",)
+_HOURS = {
+    f"{RISK}nvlink_ber": ("nvlink_1h", "link", ("effective_ber_log10_max", "recovery_count_max")),
+    f"{RISK}nvlink_fec": ("nvlink_1h", "link", ("fec_5_per_s", "fec_6_per_s", "fec_7_per_s")),
+    f"{RISK}fan_effort": ("fan_samples", "fan", ("speed_pct", "speed_rpm")),
+    f"{RISK}pump_effort": ("cdu_samples", "unit", ("pump_speed_pct", "filter_kpa")),
+    f"{RISK}valve_opening": ("loop_samples", "loop", ("valve_pct", "flow_lpm", "supply_c")),
+}
+_WORN = ("thermal_margin_c", "pcie_replay_count_max", "ecc_sbe_count_max", "remapped_uncorrectable_count_max")
+"""What a risk is shown by, an hour; a GPU's by its roll-up."""
+
 _LAST = "-- whoever comes last to a collective waits for nobody: the late rank's times are the short ones\n"
 
 
@@ -21,11 +34,13 @@ def sql(lead: Finding, who: Sequence[Subject], from_ms: int, until_ms: int) -> s
     by the events and findings around it.
     """
     begin, end = max(from_ms - MARGIN_MS, 0), until_ms + MARGIN_MS
+    subject = who[0] if who else lead.subject
+    if is_risk(lead):
+        return _month(lead, subject, end)
     here = (
         f"cluster = {_text(lead.cluster)}"
         f" AND ts BETWEEN fromUnixTimestamp64Milli({begin}) AND fromUnixTimestamp64Milli({end})"
     )
-    subject = who[0] if who else lead.subject
     job = f"{here} AND job = {_text(subject.job)}"
     if lead.kind == "hang" and subject.job:
         return _rows("collective_progress", "ts, rank, communicator, function, last_sn, completed_at", job, "ts, rank")
@@ -47,6 +62,20 @@ def sql(lead: Finding, who: Sequence[Subject], from_ms: int, until_ms: int) -> s
         return _rows("events", "ts, kind, code, severity, gpu, text", of_node, "ts")
     of_job = job if subject.job else here
     return _rows("findings", "ts, id, state, cause, scope, node, gpu, rank, summary", of_job, "ts")
+
+
+def _month(lead: Finding, subject: Subject, end: int) -> str:
+    """The thirty days before, an hour a row."""
+    table, part, columns = _HOURS.get(lead.detector, ("gpu_1h", "gpu", _WORN))
+    of_gpu = part in ("gpu", "link")
+    where = f"gpu = {_text(subject.gpu)}" if of_gpu else f"rack = {_text(subject.rack)}"
+    shown = ", ".join(f"round(avgOrNullIf({c}, NOT isNaN({c})), 2) AS mean_{c}" for c in columns)
+    return (
+        f"SELECT toStartOfHour(ts) AS hour, {part}, {shown}\nFROM {table} FINAL\n"
+        f"WHERE cluster = {_text(lead.cluster)} AND {where}"
+        f" AND ts BETWEEN fromUnixTimestamp64Milli({max(end - MONTH_MS, 0)}) AND fromUnixTimestamp64Milli({end})\n"
+        f"GROUP BY hour, {part}\nORDER BY {part}, hour"
+    )
 
 
 def _rows(table: str, columns: str, where: str, order: str) -> str:

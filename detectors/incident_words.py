@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from detectors.event_rules import ACTION
+from detectors.relation import is_risk
 from schemas.causes import CAUSES, Cause, Kind, Scope
 from schemas.event import Severity
 from schemas.finding import Evidence, Finding, Subject
@@ -124,7 +125,9 @@ def members(findings: Sequence[Finding], who: Sequence[Subject]) -> tuple[str, .
 
 def severity(lead: Finding, confirmed: bool) -> Severity:
     """Critical where a job stands or loses a fifth, hardware is lost or water leaks; what only the owner can balance
-    is for information."""
+    is for information. A risk is a warning whatever it is a risk of: nobody is woken for what is days away."""
+    if is_risk(lead):
+        return "warning"
     if lead.kind == "imbalance" or (lead.kind == "degradation" and lead.cause in ("workload_change", "unknown")):
         return "info"
     grave = lead.kind == "hang" or lead.cause in ("leak", "gpu_lost", "node_lost", "coolant_flow", "gpu_memory_error")
@@ -134,6 +137,8 @@ def severity(lead: Finding, confirmed: bool) -> Severity:
 def summary(lead: Finding, cause: Cause) -> str:
     """What, where, impact and since when in one line, at most 300 characters."""
     said = lead.summary or f"{lead.kind.replace('_', ' ')} of {lead.subject.label()}"
+    if is_risk(lead):
+        return said[:300]  # which says over how many days
     words = CAUSES[cause].words
     if cause not in (lead.cause, "unknown") and words not in said:
         said = f"{said}; {words}"

@@ -15,6 +15,9 @@ SLOW = ("straggler", "slow_link", "imbalance", "degradation")
 HEAT = ("thermal_throttle", "coolant_temperature", "coolant_flow", "pump_fan", "leak")
 
 
+RISK = "risk."
+"""How the name of a detector begins that says what will be, not what is: a drift towards a limit."""
+
 ONE_FABRIC_MS = 10_000
 """What one fault of an NVLink leads to comes within a second; ten allow for slow consoles and two sources."""
 
@@ -30,12 +33,19 @@ class Places(msgspec.Struct):
 
 
 def related(a: Finding, b: Finding, places: Places) -> bool:
-    """Whether two open verdicts belong to one incident. Symmetric."""
+    """Whether two open verdicts belong to one incident. Symmetric. A risk stays by itself: open for weeks, it would
+    take in every fault of its part and give it its own age."""
+    if is_risk(a) != is_risk(b):
+        return False
     same_job = bool(a.subject.job) and a.subject.job == b.subject.job
     if same_job and a.kind == b.kind == "hang":
         return True  # a job stands still once, however many are to blame
     near = same_subject(a.subject, b.subject) or _one_fabric(a, b)
     return near or _explains(a, b, places) or _explains(b, a, places)
+
+
+def is_risk(finding: Finding) -> bool:
+    return finding.detector.startswith(RISK)
 
 
 def same_subject(a: Subject, b: Subject) -> bool:

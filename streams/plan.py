@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from detectors.alarm import FINDINGS
+from detectors.drift_gpu import GpuDrift
+from detectors.drift_rack import RackDrift
 from detectors.forest import Forest, ModelError
 from detectors.incident import IncidentBook
 from detectors.job import JobDetector
 from detectors.node import NodeDetector, NodeVerdict
 from detectors.rack import RackDetector
+from detectors.with_drift import NodeWithDrift, RackWithDrift
 from runtime.errors import UserError
 from schemas import NodeFrame
 from streams import incident, job, node, rack
@@ -40,14 +43,17 @@ def detection(models: Forest | Models, findings: float = FINDINGS) -> Plan:
     budget of its alarms."""
     of_tick = models if isinstance(models, Models) else Models(models)
 
-    def of_node(key: Key) -> NodeDetector:
-        return _Node(key, of_tick, findings)
+    gpus: dict[str, dict[str, GpuDrift]] = {}
+
+    def of_node(key: Key) -> NodeWithDrift:
+        known = gpus.setdefault(key.cluster, {})
+        return NodeWithDrift(_Node(key, of_tick, findings), GpuDrift(key.cluster, key.name, known))
 
     def of_job(key: Key) -> JobDetector:
         return JobDetector(key.cluster, key.name)
 
-    def of_rack(key: Key) -> RackDetector:
-        return RackDetector(key.cluster, key.name)
+    def of_rack(key: Key) -> RackWithDrift:
+        return RackWithDrift(RackDetector(key.cluster, key.name), RackDrift(key.cluster, key.name))
 
     return {
         "node": (node.TOPICS, partial(node.NodePartition, make=of_node)),

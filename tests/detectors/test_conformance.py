@@ -8,8 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 from node_frames import COLUMN, node_frames, rack_frame
+from slow_frames import MARGIN, ROWS, slow_node, slow_rack
 
 from detectors.checks import CHECKS, Case, Saved
+from detectors.drift_gpu import GpuDrift
+from detectors.drift_rack import RackDrift
 from detectors.fleet_model import simulated_forest
 from detectors.node import NodeDetector
 from detectors.rack import RackDetector
@@ -39,6 +42,22 @@ class RackProbe:
 
     def feed(self, item: RackFrame) -> Sequence[Record]:
         return self.detector.update(item).findings
+
+    def save(self) -> Saved:
+        return (self.detector.learning(), self.detector.decisions())
+
+    def restore(self, saved: Saved) -> Sequence[Record]:
+        return self.detector.restore(*saved)
+
+
+class DriftProbe:
+    """The slow trends of a node's GPUs, or of a rack."""
+
+    def __init__(self, make: Callable[[], GpuDrift | RackDrift]) -> None:
+        self.detector = make()
+
+    def feed(self, item: Any) -> Sequence[Record]:
+        return self.detector.update(item)
 
     def save(self) -> Saved:
         return (self.detector.learning(), self.detector.decisions())
@@ -96,6 +115,15 @@ def _rack_trouble(second: int) -> RackFrame:
     return rack_frame(second, random)
 
 
+def _still(values: np.ndarray, day: float) -> None:
+    values[:, MARGIN] = 25
+
+
+def _wearing(values: np.ndarray, day: float) -> None:
+    """Rows of two GPUs are remapped again and again."""
+    values[2:, ROWS] = int(day > 0.5) + int(day > 1) + int(day > 1.6)
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "node": lambda: Case(
         NodeProbe,
@@ -112,6 +140,22 @@ CASES: dict[str, Callable[[], Case]] = {
         _blank,
         _shuffle,
         limit_bytes=12_000,
+    ),
+    "gpu drift": lambda: Case(
+        lambda: DriftProbe(lambda: GpuDrift("c", "n1")),
+        list(slow_node(1.5, _still)),
+        list(slow_node(2.2, _wearing)),
+        _blank,
+        _shuffle,
+        limit_bytes=8_000,
+    ),
+    "rack drift": lambda: Case(
+        lambda: DriftProbe(lambda: RackDrift("c", "r1")),
+        list(slow_rack(1.5, lambda day: 40.0, lambda day: 44.0)),
+        list(slow_rack(2.5, lambda day: 40 + 22 * day, lambda day: 44 + 22 * day)),
+        _blank,
+        _shuffle,
+        limit_bytes=4_000,
     ),
 }
 

@@ -7,6 +7,8 @@ import pytest
 from clickhouse_connect.driver.client import Client
 from clickhouse_rows import store
 
+from detectors.drift_gpu import RULES as GPU_RULES
+from detectors.drift_rack import RULES as RACK_RULES
 from detectors.incident_sql import sql
 from schemas import Finding, NodeFrame
 from schemas.examples import EXAMPLES
@@ -31,6 +33,15 @@ def test_the_sql_of_an_incident_runs(database: Client, subject: Subject) -> None
     for kind, step in itertools.product(kinds, (None, 5)):
         lead = msgspec.structs.replace(FINDING, kind=kind, onset_step=step, subject=subject)
         database.query(sql(lead, (subject,), FINDING.onset_ms, FINDING.ts_ms))
+
+
+@pytest.mark.parametrize("risk", [rule.detector for rule in (*GPU_RULES, *RACK_RULES)])
+def test_the_sql_of_a_risk_runs(database: Client, risk: str) -> None:
+    for subject in SUBJECTS:
+        lead = msgspec.structs.replace(FINDING, detector=risk, kind="degradation", subject=subject)
+        statement = sql(lead, (subject,), FINDING.onset_ms, FINDING.ts_ms)
+        assert "GROUP BY hour" in statement
+        database.query(statement)
 
 
 def test_a_culprit_is_shown_beside_its_peers(database: Client) -> None:
