@@ -82,17 +82,18 @@ class Alertmanager:
             return none.answer()
 
     def _to_end(self, found: bytes, now: dict[str, str]) -> bytes:
-        """The alerts among `found` that have other labels, ended now; b"" where there are none."""
+        """The alerts among `found` that have other labels, ended now; b"" where there are none, or none that can be
+        read."""
+        at = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).isoformat()
         try:
-            alerts = [alert for alert in json.loads(found) if alert["labels"] != now]
-        except (ValueError, TypeError, KeyError):
+            alerts = [
+                {"labels": alert["labels"], "startsAt": alert["startsAt"], "endsAt": max(at, alert["startsAt"])}
+                for alert in json.loads(found)
+                if alert["labels"] != now
+            ]
+        except (ValueError, TypeError, KeyError, RecursionError):
             return b""
-        ended = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).isoformat()
-        if not alerts:
-            return b""
-        return json.dumps(
-            [{"labels": a["labels"], "startsAt": a["startsAt"], "endsAt": max(ended, a["startsAt"])} for a in alerts]
-        ).encode()
+        return json.dumps(alerts).encode() if alerts else b""
 
 
 def labels(incident: Incident) -> dict[str, str]:

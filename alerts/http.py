@@ -73,8 +73,8 @@ class Http:
             )
         except (HTTPError, OSError) as error:
             raise NoReply(self._plainly(error, time.monotonic() >= deadline), not _never_arrived(error)) from None
-        except ValueError as error:  # a URL or header that cannot be sent
-            raise NoReply(f"{type(error).__name__}: {error}"[:100], False) from None
+        except ValueError:  # its words would have the header in them, and that the token
+            raise NoReply("its address, token or password has letters that cannot be sent", False) from None
         # What is left unread must not be the beginning of the next answer: such a connection is not used again.
         parts, size, whole = [], 0, False
         with contextlib.suppress(HTTPError, OSError):  # the status is there, which is what counts
@@ -92,6 +92,8 @@ class Http:
         """What went wrong in words; no address, whose path may be a secret."""
         if isinstance(error, NameResolutionError):
             return "its name is not known to DNS"
+        if isinstance(error, LocationValueError):
+            return "its address has a host or port that cannot be"
         causes = (error, error.__cause__, *error.args)
         for cause in causes:
             if isinstance(cause, ssl.SSLCertVerificationError):

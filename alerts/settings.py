@@ -1,6 +1,7 @@
 """Everything the alerter is told. A receiver is on when its address or key is there."""
 
-from pathlib import Path
+import os
+import ssl
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -55,11 +56,21 @@ class AlertsSettings(Connection, frozen=True, kw_only=True):
 
 
 def check_files(settings: AlertsSettings) -> None:
-    """UserError where a file that was named is not there."""
+    """UserError where a file that was named is not there, or is not what it should be."""
     for name in ("pagerduty_ca", "alerts_ca", "webhook_template"):
         path = getattr(settings, name)
-        if path and not Path(path).is_file():
+        if path and not os.path.isfile(path):
             raise UserError(f"LOCKSTEP_{name.upper()}={path}: no such file")
+        if path and name.endswith("_ca"):
+            _check_ca(name, path)
+
+
+def _check_ca(name: str, path: str) -> None:
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:
+        said = getattr(error, "reason", None) or error.strerror
+        raise UserError(f"LOCKSTEP_{name.upper()}={path}: {said}: give a PEM file of certificates") from None
 
 
 def check_addresses(settings: AlertsSettings) -> None:

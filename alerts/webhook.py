@@ -79,15 +79,23 @@ def values(incident: Incident, action: str, runbooks: str) -> dict[str, Any]:
 def load(path: str) -> Any:
     """The template at `path`; UserError in one line where it is no JSON, or names what there is not."""
     try:
-        template = json.loads(Path(path).read_text("utf-8"))
+        template = json.loads(Path(path).read_text("utf-8"), parse_constant=_no_number)
+        strange = sorted(set(_NAME.findall(json.dumps(template))) - NAMES)
+        if not strange:
+            _encode(fill(template, dict.fromkeys(NAMES, "")))  # not only when somebody is to be told
     except OSError as error:
         raise UserError(f"LOCKSTEP_WEBHOOK_TEMPLATE={path}: {error.strerror}") from None
-    except ValueError as error:
+    except RecursionError:
+        raise UserError(f"LOCKSTEP_WEBHOOK_TEMPLATE={path}: it is nested too deep") from None
+    except ValueError as error:  # no JSON, no UTF-8, or half of a character
         raise UserError(f"LOCKSTEP_WEBHOOK_TEMPLATE={path}: no JSON ({error})") from None
-    strange = sorted(set(_NAME.findall(json.dumps(template))) - NAMES)
     if strange:
         raise UserError(f"LOCKSTEP_WEBHOOK_TEMPLATE={path}: no name {strange[0]}; there are {', '.join(sorted(NAMES))}")
     return template
+
+
+def _no_number(said: str) -> float:
+    raise ValueError(f"{said} is no number of JSON's")
 
 
 def fill(template: Any, names: dict[str, Any]) -> Any:

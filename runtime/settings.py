@@ -21,6 +21,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 PREFIX = "LOCKSTEP_"
 
+SECRET = ("password", "key", "token", "secret", "webhook_url", "alertmanager_url")
+"""In the names of settings whose values are never shown: addresses may have a secret as their path, or a password."""
+
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """Where the broker is and how to speak to it; shared by every process."""
@@ -77,7 +80,8 @@ def from_environment(cls: type[S], environment: Mapping[str, str], **given: Any)
     for field in msgspec.structs.fields(cls):
         variable = PREFIX + field.name.upper()
         if variable in environment:
-            values[field.name] = environment[variable]
+            # A secret out of a file often has the file's line end.
+            values[field.name] = environment[variable].rstrip("\r\n")
         if given.get(field.name) is not None:
             values[field.name] = given[field.name]
     for name, value in values.items():
@@ -157,4 +161,4 @@ def _where(name: str, given: Mapping[str, Any]) -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    return "***" if "password" in name or "key" in name or "token" in name else repr(value)
+    return "***" if any(word in name for word in SECRET) else repr(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from alert_receivers import HttpReceiver
 from alertmanager_server import Unavailable, alertmanager
 from msgspec.structs import replace
 
@@ -76,6 +77,14 @@ def test_an_incident_whose_labels_change_is_still_one_alert_and_its_end_ends_it(
     over = replace(leak, revision=2, change="resolve", state="resolved", resolved_ms=NOW_MS)
     assert send(server, "resolve", over) is Outcome.DELIVERED
     assert active(server, "i-changing") == []
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[" * 100_000, b"{}", b"[{}]", b'[{"labels": {}}]', b'[{"labels": {}, "startsAt": 7}]', b"\xff"]
+)
+def test_an_answer_that_is_no_list_of_alerts_keeps_no_end_from_being_told(answer: bytes) -> None:
+    with HttpReceiver(lambda request: (200, {}, answer)) as place:
+        assert send(place.url.rstrip("/"), "resolve", INCIDENT) is Outcome.DELIVERED
 
 
 def test_what_alertmanager_refuses_is_our_bug(server: str) -> None:

@@ -88,12 +88,22 @@ def test_an_answer_that_would_move_a_cursor_is_said_without_it() -> None:
         assert Http("", 5.0).send("POST", url, b"{}").text == "400 [2J<b>no room"
 
 
+def test_a_token_that_cannot_be_sent_is_not_said() -> None:
+    with pytest.raises(NoReply) as none:
+        Http("", 5.0).send("POST", "http://127.0.0.1:1/", b"{}", {"Authorization": "Bearer hunter2\nX: y"})
+    assert (none.value.why, none.value.arrived) == (
+        "its address, token or password has letters that cannot be sent",
+        False,
+    )
+
+
 @pytest.mark.parametrize(
     ("url", "why"),
     [
         ("http://127.0.0.1:1/secret-path", "Connection refused"),
         ("http://nobody.invalid/secret-path", "its name is not known to DNS"),
-        ("http://127.0.0.1:99999/secret-path", "LocationParseError"),
+        ("http://127.0.0.1:99999/secret-path", "its address has a host or port that cannot be"),
+        ("http://a..b/secret-path", "its address has a host or port that cannot be"),
     ],
 )
 def test_what_certainly_never_arrived_is_said_in_words_without_the_address(url: str, why: str) -> None:

@@ -15,7 +15,7 @@ from runtime.clock import SystemClock
 from runtime.errors import UserError
 from runtime.health import Counters
 from runtime.kafka import Producer, create_topics, read_topic
-from runtime.settings import Connection
+from runtime.settings import Connection, from_environment
 from schemas import AlertState, Health, Incident, Record, Silence
 from schemas.codec import decode, encode
 from schemas.examples import EXAMPLES
@@ -94,3 +94,23 @@ def test_an_address_that_can_never_be_reached_is_said_at_the_start_without_its_p
     with pytest.raises(UserError) as error:
         receivers(AlertsSettings(webhook_url=url), SystemClock())
     assert str(error.value) == "LOCKSTEP_WEBHOOK_URL is no address: give one like https://host:8443/path"
+
+
+@pytest.mark.parametrize("variable", ["LOCKSTEP_WEBHOOK_URL", "LOCKSTEP_ALERTMANAGER_URL"])
+def test_an_address_with_a_misspelt_scheme_is_not_said(variable: str) -> None:
+    """The way into a channel is often nothing but an address."""
+    with pytest.raises(UserError, match=rf"{variable}=\*\*\*: ") as error:
+        from_environment(AlertsSettings, {variable: "htps://hooks.example/T0/secret"})
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["alerts_ca", "pagerduty_ca"])
+@pytest.mark.parametrize("content", [None, b"", b"no PEM", "a" * 5000])
+def test_a_file_of_authorities_that_is_none_is_said_at_the_start(
+    name: str, content: bytes | str | None, tmp_path: Path
+) -> None:
+    path = content if isinstance(content, str) else str(tmp_path / "ca.pem")
+    if isinstance(content, bytes):
+        Path(path).write_bytes(content)
+    with pytest.raises(UserError, match=rf"^LOCKSTEP_{name.upper()}=.*(no such file|give a PEM file)"):
+        receivers(AlertsSettings(webhook_url="https://h/", **{name: path}), SystemClock())

@@ -48,7 +48,14 @@ def test_a_template_says_it_in_the_words_of_its_service(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("{", "no JSON"), ('{"a": "${titel}"}', "no name titel; there are action")],
+    [
+        ("{", "no JSON"),
+        ('{"a": "${titel}"}', "no name titel; there are action"),
+        ("[" * 100_000, "nested too deep"),
+        ("[" * 900 + "]" * 900, "nested too deep"),
+        ('{"a": NaN}', "NaN is no number of JSON's"),
+        (r'"\ud800 ${title}"', "no JSON .*surrogates"),
+    ],
 )
 def test_a_template_that_cannot_be_meant_is_one_line(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UserError, match=why) as caught:

@@ -39,6 +39,13 @@ def test_a_wrong_option_is_named_as_the_option() -> None:
         from_environment(ClickHouse, {}, clickhouse_port=70000)
 
 
+def test_the_line_end_of_a_secret_out_of_a_file_is_no_part_of_it() -> None:
+    assert (
+        from_environment(Connection, {"LOCKSTEP_BROKER_PASSWORD": " two words \r\n"}).broker_password == " two words "
+    )
+    assert from_environment(ClickHouse, {"LOCKSTEP_CLICKHOUSE_DATABASE": "d\n"}).clickhouse_database == "d"
+
+
 def test_passwords_are_never_shown() -> None:
     with pytest.raises(UserError, match=r"^--broker-password=\*\*\*: "):
         from_environment(Connection, {}, broker_password=["hunter2"])
