@@ -1,5 +1,7 @@
 """Blocks of collectives: sums over fixed ranges of sequence numbers, comparable between ranks without clocks."""
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from schemas.collective import Block, Function
@@ -14,54 +16,67 @@ class BlockKey(NamedTuple):
     number: int
 
 
+class Stream:
+    """Where one communicator's operations of one function go: the block that took the last of them."""
+
+    __slots__ = ("communicator", "function", "index", "newest", "size_bytes", "sums")
+
+    def __init__(self, communicator: str, function: Function) -> None:
+        self.communicator, self.function = communicator, function
+        self.newest = self.index = self.size_bytes = -1
+        self.sums: list[float] = []
+
+
 class Blocks:
     """The open blocks of one rank. Block `index` holds sequence numbers [index * 2^k, (index + 1) * 2^k).
 
-    >>> b = Blocks(1)
-    >>> for sn in (0, 1, 2): b.add("c", "AllReduce", sn, 1024, 5.0)
-    >>> [(key.number, sums[0]) for key, sums in b.take()]
+    >>> b, s = Blocks(1), Stream("c", "AllReduce")
+    >>> for sn in (0, 1, 2): b.add(s, sn, 1024, 5.0)
+    >>> [(key.number, sums[0]) for key, sums in b.take([s])]
     [(0, 2)]
     """
 
     def __init__(self, k: int) -> None:
         self.k = k
-        self._open: dict[tuple[str, Function, int, int], list[float]] = {}
-        self._newest: dict[tuple[str, str], int] = {}
+        self._open: dict[BlockKey, list[float]] = {}
 
-    def add(self, communicator: str, function: Function, sn: int, size_bytes: int, exec_time_us: float) -> None:
+    def add(self, stream: Stream, sn: int, size_bytes: int, exec_time_us: float) -> None:
         """Count one operation."""
         index = sn >> self.k
-        # Thousands of times a second: a plain tuple is a quarter of a named one's price.
-        key = (communicator, function, max(size_bytes, 1).bit_length() - 1, index)
-        sums = self._open.get(key)
-        if sums is None:
-            self._open[key] = [1, exec_time_us, exec_time_us, exec_time_us]
-            stream = (communicator, function)
-            self._newest[stream] = max(index, self._newest.get(stream, -1))
-            return
+        # Thousands of times a second, and nearly each goes where the one before it went.
+        if index != stream.index or size_bytes != stream.size_bytes:
+            self._turn(stream, index, size_bytes)
+        sums = stream.sums
         sums[0] += 1
         sums[1] += exec_time_us
         if exec_time_us < sums[2]:
             sums[2] = exec_time_us
-        elif exec_time_us > sums[3]:
+        if exec_time_us > sums[3]:
             sums[3] = exec_time_us
 
-    def restart(self, communicator: str, function: Function) -> None:
+    def restart(self, stream: Stream) -> None:
         """The sequence numbers of this stream began again: what is open belongs to the past."""
-        self._newest.pop((communicator, function), None)
-        for key in [k for k in self._open if k[:2] == (communicator, function)]:
+        stream.newest = stream.index = -1
+        for key in [k for k in self._open if k[:2] == (stream.communicator, stream.function)]:
             del self._open[key]
 
-    def take(self, everything: bool = False) -> list[tuple[BlockKey, list[float]]]:
-        """The blocks that are over (a later one has begun), or all at the end; each is given once.
+    def take(self, streams: Iterable[Stream], everything: bool = False) -> list[tuple[BlockKey, list[float]]]:
+        """The blocks of `streams` that are over (a later one has begun), or all at the end; each is given once.
 
         The values are [count, sum, min, max] of the execution times in microseconds.
         """
-        over = [key for key in map(BlockKey._make, self._open) if everything or key.number < self._last(key)]
+        newest: dict[tuple[str, str], int] = {}
+        for stream in streams:
+            newest[stream.communicator, stream.function] = stream.newest
+            stream.index = -1
+        over = [key for key in self._open if everything or key.number < newest[key.communicator, key.function]]
         return [(key, self._open.pop(key)) for key in over]
 
-    def _last(self, key: BlockKey) -> int:
-        return self._newest.get((key.communicator, key.function), key.number)
+    def _turn(self, stream: Stream, index: int, size_bytes: int) -> None:
+        key = BlockKey(stream.communicator, stream.function, max(size_bytes, 1).bit_length() - 1, index)
+        stream.sums = self._open.setdefault(key, [0, 0.0, math.inf, -math.inf])
+        stream.index, stream.size_bytes = index, size_bytes
+        stream.newest = max(stream.newest, index)
 
 
 def as_block(member: int, k: int, key: BlockKey, sums: list[float]) -> Block:

@@ -6,12 +6,12 @@ part is what a hang is seen from.
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from collectors.base import UNSTAMPED, Collector, LineSource, NoData, Reading
-from collectors.blocks import Blocks, as_block
+from collectors.blocks import Blocks, Stream, as_block
 from collectors.inspector import IGNORED, DumpStats, InspectorReader, Member, Perf, Process, Rejected
 from collectors.node import Node
 from schemas import sampling
@@ -48,6 +48,16 @@ MOST_FILES = 1024
 """So many files are known by their headers, those that were written to last: process ids need not come back."""
 
 
+class _Stream(Stream):
+    """One communicator's operations of one function: the last of them, and where they go."""
+
+    __slots__ = ("last",)
+
+    def __init__(self, first: Perf) -> None:
+        super().__init__(first.member.id, first.function)
+        self.last = first
+
+
 class _Rank:
     """One process: its communicators, its streams, and what came since the last frame."""
 
@@ -55,39 +65,35 @@ class _Rank:
         self.claim: Claim | None = None
         self.since_ms: int | None = None
         self.members: dict[str, Member] = {}
-        self.newest: dict[tuple[str, Function], Perf] = {}
-        """The last operation of each stream: communicator and function."""
+        self.streams: dict[tuple[str, Function], _Stream] = {}
         self.blocks = Blocks(k)
-        self.pending: list[Perf] = []
+        self.pending: deque[Perf] = deque(maxlen=PENDING)
         self.seen = 0
         self.missed = 0
+        self._member: Member | None = None
 
     @property
     def widest(self) -> Member:
         return max(self.members.values(), key=lambda m: (m.size, m.id))
 
     def add(self, perf: Perf) -> None:
-        self.members[perf.member.id] = perf.member
-        self.blocks_and_progress(perf)
+        member, function, sn = perf.member, perf.function, perf.sn
+        if member is not self._member:
+            self._member = self.members[member.id] = member
+        stream = self.streams.get((member.id, function))
+        if stream is None:
+            stream = self.streams[member.id, function] = _Stream(perf)
+        before = stream.last.sn
+        if sn > before:
+            if sn - before > 1 and function not in ("Send", "Recv"):
+                self.missed += sn - before - 1
+            stream.last = perf
+        elif perf is not stream.last and (sn == 0 or sn + RING < before):
+            stream.last = perf
+            self.blocks.restart(stream)
+        self.blocks.add(stream, sn, perf.size_bytes, perf.exec_time_us)
         self.pending.append(perf)
         self.seen += 1
-        if len(self.pending) > PENDING:
-            del self.pending[0]
-            self.missed += 1
-
-    def blocks_and_progress(self, perf: Perf) -> None:
-        key = (perf.member.id, perf.function)
-        newest = self.newest.get(key)
-        if newest is None:
-            self.newest[key] = perf
-        elif perf.sn > newest.sn:
-            if perf.function not in ("Send", "Recv"):
-                self.missed += perf.sn - newest.sn - 1
-            self.newest[key] = perf
-        elif perf.sn == 0 or perf.sn + RING < newest.sn:
-            self.newest[key] = perf
-            self.blocks.restart(*key)
-        self.blocks.add(perf.member.id, perf.function, perf.sn, perf.size_bytes, perf.exec_time_us)
 
     def settle(self, process: Process, identify: Identify, tick_ms: int, settle_ms: int) -> Claim | None:
         """Who this process works for, pinned once known; None while that may still be found out."""
@@ -115,6 +121,7 @@ class CollectiveReducer:
         self._identify, self._settle_ms, self._alive = identify, settle_ms, alive
         self._budget, self._k = budget, block_k
         self._ranks: dict[Process, _Rank] = {}
+        self._last: tuple[Process, _Rank] = Process("", -1), _Rank(block_k)
 
     def __len__(self) -> int:
         """Processes known."""
@@ -122,17 +129,23 @@ class CollectiveReducer:
 
     def add(self, found: Perf | DumpStats) -> None:
         """Take in what one line said."""
-        rank = self._ranks.get(found.process)
-        if rank is None:
-            rank = self._ranks[found.process] = _Rank(self._k)
+        rank = self._last[1] if found.process is self._last[0] else self._rank(found.process)
         if isinstance(found, Perf):
             rank.add(found)
         else:
             rank.members.setdefault(found.member.id, found.member)
 
+    def _rank(self, process: Process) -> _Rank:
+        rank = self._ranks.get(process)
+        if rank is None:
+            rank = self._ranks[process] = _Rank(self._k)
+        self._last = process, rank
+        return rank
+
     def frames(self, tick_ms: int, final: bool = False) -> list[CollectiveFrame]:
         """The drafts of this tick, one per job. `final` also gives what is not full or not named yet."""
         jobs: dict[str, list[tuple[Process, _Rank]]] = {}
+        self._last = Process("", -1), _Rank(self._k)
         for process, rank in list(self._ranks.items()):
             if rank.since_ms is None:
                 rank.since_ms = tick_ms
@@ -160,11 +173,13 @@ class CollectiveReducer:
                 index[id_] = len(communicators)
                 communicators.append(_communicator(member, number, rank.claim.gpu))
             operations += _operations(rank.pending, index, level)
-            blocks += [as_block(index[key.communicator], self._k, key, sums) for key, sums in rank.blocks.take(final)]
-            for (id_, function), newest in rank.newest.items():
-                progress.append(Progress(index[id_], function, newest.sn, _completed_ms(newest)))
-            seen, missed = seen + rank.seen, missed + rank.missed
-            rank.pending, rank.seen, rank.missed = [], 0, 0
+            over = rank.blocks.take(rank.streams.values(), final)
+            blocks += [as_block(index[key.communicator], self._k, key, sums) for key, sums in over]
+            for (id_, function), stream in rank.streams.items():
+                progress.append(Progress(index[id_], function, stream.last.sn, _completed_ms(stream.last)))
+            seen, missed = seen + rank.seen, missed + rank.missed + rank.seen - len(rank.pending)
+            rank.pending.clear()
+            rank.seen = rank.missed = 0
         return CollectiveFrame(
             **UNSTAMPED,
             ts_ms=tick_ms,
@@ -196,15 +211,17 @@ class CollectivesCollector:
     def collect(self, tick_ms: int) -> Reading:
         """Lines that cannot be used are counted as nccl_REASON. Raises NoData while no rank has written anything."""
         rejected: Counter[str] = Counter()
+        add, of, reader = self._reducer.add, "", InspectorReader()
         for name, line in self._source.read():
-            reader = self._readers.pop(name, None) or InspectorReader()
-            self._readers[name] = reader  # now the newest
+            if name != of:
+                of = name
+                reader = self._readers.pop(name) if name in self._readers else InspectorReader()
+                self._readers[name] = reader  # now the newest
             found = reader.read(line)
-            if isinstance(found, Rejected):
-                if found is not IGNORED:
-                    rejected["nccl_" + found.reason] += 1
-            else:
-                self._reducer.add(found)
+            if not isinstance(found, Rejected):
+                add(found)
+            elif found is not IGNORED:
+                rejected["nccl_" + found.reason] += 1
         for name in list(self._readers)[:-MOST_FILES]:
             del self._readers[name]
         if not len(self._reducer) and not rejected:
@@ -214,12 +231,17 @@ class CollectivesCollector:
         return Reading(missing=dict(rejected), drafts=tuple(frames))
 
 
-def _operations(pending: list[Perf], index: dict[str, int], level: int) -> list[Operation]:
-    return [
-        Operation(index[p.member.id], p.function, p.sn, p.size_bytes, p.exec_time_us, _completed_ms(p))
-        for p in pending
-        if level == 0 or sampling.sampled(p.member.id, p.function, p.sn, level)
-    ]
+def _operations(pending: Iterable[Perf], index: dict[str, int], level: int) -> list[Operation]:
+    samplers: dict[tuple[str, Function], Callable[[int], bool]] = {}
+    operations: list[Operation] = []
+    for p in pending:
+        id_, function, sn = p.member.id, p.function, p.sn
+        keeps = samplers.get((id_, function))
+        if keeps is None:
+            keeps = samplers[id_, function] = sampling.sampler(id_, function, level)
+        if keeps(sn):
+            operations.append(Operation(index[id_], function, sn, p.size_bytes, p.exec_time_us, _completed_ms(p)))
+    return operations
 
 
 def _completed_ms(perf: Perf) -> int:

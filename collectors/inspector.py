@@ -4,14 +4,34 @@ Versions as of NCCL's source: v4.0 (2.28.3 to 2.30.7, plain and verbose, `coll_p
 `dump_stats` line), v4.2 (algorithm and protocol), v4.3 and v4.4 (the header stands once, in a marker, and the lines
 after it are bare). The shape of a line decides, not the version it claims, so older samples and patched builds that
 send floats are read alike. Nothing here raises on bad input: a line is data or a Rejected with its reason.
+
+A full node's ranks write thousands of lines a second that begin alike but for a time, so a beginning is decoded once
+and of the lines that begin so only the operation is. What comes of it is what the whole line would give.
 """
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from collectors.inspector_line import (
+    HEADER,
+    LINE,
+    MAX_BANDWIDTH_GBS,
+    MAX_EXEC_TIME_US,
+    MAX_NUMBER,
+    MAX_SIZE_BYTES,
+    POINT_TO_POINT,
+    PROBE,
+    SOUND_COLLECTIVE,
+    UNREADABLE,
+    Collective,
+    Line,
+    PointToPoint,
+    Stats,
+    Trace,
+)
 from schemas.collective import Function
 
 FUNCTIONS: dict[str, Function] = {
@@ -25,19 +45,6 @@ FUNCTIONS: dict[str, Function] = {
     "Send": "Send",
     "Recv": "Recv",
 }
-
-MAX_SIZE_BYTES = 2**62
-"""A size from here on is the writer's arithmetic gone wrong (an unnamed datatype yields 2^64 - 131136)."""
-
-MAX_BANDWIDTH_GBS = 1e5
-"""100 TB/s: fifty times the fastest NVLink domain's share of one GPU."""
-
-MAX_EXEC_TIME_US = 86_400e6
-"""A day: longer than any watchdog lets an operation run."""
-
-
-MAX_NUMBER = 2**62
-"""Sequence numbers from here on are torn ones."""
 
 MAX_PID = 2**32
 
@@ -121,77 +128,23 @@ IGNORED = Rejected("proxy_trace")
 Parsed = Perf | DumpStats | Rejected
 
 
-class _Header(msgspec.Struct, gc=False):
-    id: str
-    rank: int
-    n_ranks: int
-    nnodes: int = 0
-    comm_name: str = ""
-
-
-class _Metadata(msgspec.Struct, gc=False):
-    hostname: str
-    pid: int
-    dump_timestamp_us: float = 0.0
-
-
-class _Kernel(msgspec.Struct, gc=False):
-    kernel_start_ts: float = math.nan
-    kernel_stop_ts: float = math.nan
-
-
-class _Trace(msgspec.Struct, gc=False):
-    kernel_events: list[_Kernel] = []
-
-
-class _Collective(msgspec.Struct, gc=False):
-    coll: str
-    coll_sn: int
-    coll_msg_size_bytes: float
-    coll_exec_time_us: float
-    coll_timing_source: str = ""
-    coll_algo: str = ""
-    coll_proto: str = ""
-    coll_algobw_gbs: float | None = None
-    coll_busbw_gbs: float | None = None
-    event_trace_ts: _Trace | None = None
-
-
-class _PointToPoint(msgspec.Struct, gc=False):
-    p2p: str
-    p2p_sn: int
-    p2p_msg_size_bytes: float
-    p2p_exec_time_us: float
-    p2p_peer: int | None = None
-    p2p_timing_source: str = ""
-    p2p_algobw_gbs: float | None = None
-    p2p_busbw_gbs: float | None = None
-    event_trace_ts: _Trace | None = None
-
-
-class _Stats(msgspec.Struct, gc=False):
-    coll_records: int = 0
-    p2p_records: int = 0
-    proxy_records: int = 0
-    coll_dropped_since_last_dump: int = 0
-    p2p_dropped_since_last_dump: int = 0
-
-
-class _Line(msgspec.Struct, gc=False):
-    header: msgspec.Raw = msgspec.Raw()
-    """Undecoded: of thousands of lines a second nearly all repeat one of a few."""
-    metadata: _Metadata | None = None
-    coll_perf: _Collective | None = None
-    p2p_perf: _PointToPoint | None = None
-    dump_stats: _Stats | None = None
-    proxy_trace: dict[str, Any] | None = None
-
-
-_decoder = msgspec.json.Decoder(_Line)
-_header_decoder = msgspec.json.Decoder(_Header)
-
 MOST_HEADERS = 1000
 """Headers remembered of a file: more communicators than a rank is in."""
+
+_COLLECTIVE, _POINT_TO_POINT = b'"coll_perf":', b'"p2p_perf":'
+_BARE = (b"{" + _COLLECTIVE, b"{" + _POINT_TO_POINT)
+_TIME = b'"dump_timestamp_us":'
+_FIRST_TIME, _LAST_TIME = b"1000000000000000", b"%d" % MAX_TIME_US
+"""As long as each other: times of other lengths are not looked for."""
+
+
+class _Beginning(NamedTuple):
+    """Lines that begin with these bytes, up to a time: what stands from there to the operation, and who says it."""
+
+    begin: bytes
+    middle: bytes
+    process: Process
+    member: Member
 
 
 class InspectorReader:
@@ -205,17 +158,25 @@ class InspectorReader:
         self._marker: tuple[Process, Member, int] | None = None
         self._bare_left = 0
         self._members: dict[bytes, Member] = {}
+        self._beginnings: dict[bytes, _Beginning | None] = {}
+        """By their bytes; None for one that is of no use."""
+        self._beginning = _Beginning(b"\n", b"", Process("", -1), Member("", "", 0, 0, 0))
+        """The last one: communicators are written one after another."""
         self._process = Process("", -1)
 
     def read(self, line: bytes) -> Parsed:
         """What one line says (without or with its newline)."""
+        return self._known(line) or self.read_whole(line)
+
+    def read_whole(self, line: bytes) -> Parsed:
+        """The same, without what earlier lines have taught of beginnings."""
         try:
-            found = _decoder.decode(line)
+            found = LINE.decode(line)
             who = self._who(found)
         except msgspec.ValidationError:
             self._one_bare_less()
             return Rejected("bad_field")
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             self._one_bare_less()
             return Rejected("broken")
         if isinstance(who, Rejected):
@@ -223,8 +184,10 @@ class InspectorReader:
         if found.dump_stats is not None:
             return _stats(*who, found.dump_stats)
         if found.coll_perf is not None:
+            self._learn(line, *who)
             return _collective(*who, found.coll_perf)
         if found.p2p_perf is not None:
+            self._learn(line, *who)
             return _point_to_point(*who, found.p2p_perf)
         return IGNORED if found.proxy_trace is not None else Rejected("bad_field")
 
@@ -232,7 +195,60 @@ class InspectorReader:
         """All non-empty lines, in order."""
         return [self.read(line) for line in lines if line.strip()]
 
-    def _who(self, line: _Line) -> tuple[Process, Member, int] | Rejected:
+    def _known(self, line: bytes) -> Perf | Rejected | None:
+        """An operation's line that begins as one before it; None for any other, and for what is odd."""
+        if self._bare_left and self._marker is not None and line.startswith(_BARE):
+            process, member, dump_us = self._marker
+            at, left = 1, self._bare_left - 1
+        else:
+            known = self._beginning
+            if not line.startswith(known.begin):
+                another = self._beginnings.get(line[: line.find(_TIME) + len(_TIME)])
+                if another is None:
+                    return None
+                known = self._beginning = another
+            begin, middle, process, member = known
+            at = len(begin)
+            time = line[at : at + len(_LAST_TIME)]
+            at += len(_LAST_TIME)
+            if not (line.startswith(middle, at) and time.isdigit() and _FIRST_TIME <= time <= _LAST_TIME):
+                return None
+            dump_us, left = int(time), 0
+            at += len(middle)
+        found: Perf | Rejected
+        try:
+            if line[-1:] != b"}":
+                return None
+            if line.startswith(_COLLECTIVE, at):
+                c = SOUND_COLLECTIVE.decode(line[at + len(_COLLECTIVE) : -1])
+                start, stop = (math.nan, math.nan) if c.event_trace_ts is None else _span(c.event_trace_ts)
+                found = Perf(
+                    process, member, c.coll, c.coll_sn, c.coll_msg_size_bytes, c.coll_exec_time_us, dump_us, start,
+                    stop, None, c.coll_timing_source, c.coll_algo, c.coll_proto,
+                )  # fmt: skip
+            elif line.startswith(_POINT_TO_POINT, at):
+                point_to_point = POINT_TO_POINT.decode(line[at + len(_POINT_TO_POINT) : -1])
+                found = _point_to_point(process, member, dump_us, point_to_point)
+            else:
+                return None
+        except UNREADABLE:
+            return None
+        self._bare_left = left
+        return found
+
+    def _learn(self, line: bytes, process: Process, member: Member, dump_us: int) -> None:
+        """Remember how this operation's line begins, if other lines can begin so with another time."""
+        at = line.find(_TIME) + len(_TIME)
+        begin, to = line[:at], at + len(_LAST_TIME)
+        if line.startswith(_BARE) or at < len(_TIME) or begin in self._beginnings:
+            return
+        end = next((end for name in (_COLLECTIVE, _POINT_TO_POINT) if (end := line.find(name, to)) >= 0), to)
+        middle = line[to:end]
+        if len(self._beginnings) >= MOST_HEADERS:
+            self._beginnings.clear()
+        self._beginnings[begin] = _Beginning(begin, middle, process, member) if _is_one(begin, middle) else None
+
+    def _who(self, line: Line) -> tuple[Process, Member, int] | Rejected:
         header, metadata = bytes(line.header), line.metadata
         if metadata is None or header in (b"", b"null"):
             if self._marker is None or not self._bare_left:
@@ -241,10 +257,10 @@ class InspectorReader:
             return self._marker
         self._bare_left = 0
         member = self._members.get(header) or self._member(header)
-        if member is None or metadata.pid < 0:
+        if member is None or not 0 <= metadata.pid < MAX_PID:
             return Rejected("bad_field")
         dump_us = metadata.dump_timestamp_us
-        if not 0 <= dump_us <= 4_102_444_800_000_000:
+        if not 0 <= dump_us <= MAX_TIME_US:
             return Rejected("absurd_time")
         if self._process != (metadata.hostname, metadata.pid):
             self._process = Process(metadata.hostname, metadata.pid)
@@ -257,8 +273,8 @@ class InspectorReader:
 
     def _member(self, header: bytes) -> Member | None:
         """The communicator that a header speaks of; None where it cannot be. Raises msgspec's errors."""
-        h = _header_decoder.decode(header)
-        if not (0 <= h.rank < h.n_ranks <= MAX_RANKS and 0 < len(h.id) <= 64):
+        h = HEADER.decode(header)
+        if not (0 <= h.rank < h.n_ranks <= MAX_RANKS and h.nnodes <= MAX_RANKS and 0 < len(h.id) <= 64):
             return None
         member = Member(h.id, h.comm_name[:128], h.rank, h.n_ranks, max(h.nnodes, 0))
         if len(self._members) >= MOST_HEADERS:
@@ -270,34 +286,46 @@ class InspectorReader:
         self._bare_left = max(self._bare_left - 1, 0)
 
 
-def _stats(process: Process, member: Member, dump_us: int, stats: _Stats) -> DumpStats:
+def _is_one(begin: bytes, middle: bytes) -> bool:
+    """Whether any time between the two, and any operation after them, make a line of the process's own: tried out."""
+    times = (_FIRST_TIME, _LAST_TIME)
+    for time, name in ((time, name) for time in times for name in (_COLLECTIVE, _POINT_TO_POINT)):
+        try:
+            probe = PROBE.decode(begin + time + middle + name + b"7}")
+        except UNREADABLE:
+            return False
+        said = bytes(probe.coll_perf) or bytes(probe.p2p_perf)
+        if probe.metadata.dump_timestamp_us != int(time) or said != b"7":
+            return False
+    return True
+
+
+def _stats(process: Process, member: Member, dump_us: int, stats: Stats) -> DumpStats:
     records = max(stats.coll_records, 0) + max(stats.p2p_records, 0)
     dropped = max(stats.coll_dropped_since_last_dump, 0) + max(stats.p2p_dropped_since_last_dump, 0)
     return DumpStats(process, member, dump_us, records, dropped)
 
 
-def _collective(process: Process, member: Member, dump_us: int, c: _Collective) -> Perf | Rejected:
-    function = FUNCTIONS.get(c.coll)
-    wrong = _absurd(
-        function, c.coll_sn, c.coll_msg_size_bytes, c.coll_exec_time_us, c.coll_algobw_gbs, c.coll_busbw_gbs
-    )
-    if wrong or function is None:
+def _collective(process: Process, member: Member, dump_us: int, c: Collective) -> Perf | Rejected:
+    function, size = FUNCTIONS.get(c.coll), c.coll_msg_size_bytes
+    wrong = _absurd(function, c.coll_sn, size, c.coll_exec_time_us, c.coll_algobw_gbs, c.coll_busbw_gbs)
+    if function is None or wrong is not None:
         return Rejected(wrong or "unknown_function")
-    start, stop = _span(c.event_trace_ts)
+    start, stop = (math.nan, math.nan) if c.event_trace_ts is None else _span(c.event_trace_ts)
     return Perf(
-        process, member, function, c.coll_sn, int(c.coll_msg_size_bytes), c.coll_exec_time_us, dump_us, start, stop,
+        process, member, function, c.coll_sn, int(size), c.coll_exec_time_us, dump_us, start, stop,
         None, c.coll_timing_source, c.coll_algo, c.coll_proto,
     )  # fmt: skip
 
 
-def _point_to_point(process: Process, member: Member, dump_us: int, p: _PointToPoint) -> Perf | Rejected:
-    function = FUNCTIONS.get(p.p2p)
-    wrong = _absurd(function, p.p2p_sn, p.p2p_msg_size_bytes, p.p2p_exec_time_us, p.p2p_algobw_gbs, p.p2p_busbw_gbs)
-    if wrong or function is None:
+def _point_to_point(process: Process, member: Member, dump_us: int, p: PointToPoint) -> Perf | Rejected:
+    function, size = FUNCTIONS.get(p.p2p), p.p2p_msg_size_bytes
+    wrong = _absurd(function, p.p2p_sn, size, p.p2p_exec_time_us, p.p2p_algobw_gbs, p.p2p_busbw_gbs)
+    if function is None or wrong is not None:
         return Rejected(wrong or "unknown_function")
-    start, stop = _span(p.event_trace_ts)
+    start, stop = (math.nan, math.nan) if p.event_trace_ts is None else _span(p.event_trace_ts)
     return Perf(
-        process, member, function, p.p2p_sn, int(p.p2p_msg_size_bytes), p.p2p_exec_time_us, dump_us, start, stop,
+        process, member, function, p.p2p_sn, int(size), p.p2p_exec_time_us, dump_us, start, stop,
         p.p2p_peer, p.p2p_timing_source,
     )  # fmt: skip
 
@@ -307,7 +335,7 @@ def _absurd(
 ) -> str | None:
     if function is None:
         return "unknown_function"
-    if sn < 0:
+    if not 0 <= sn < MAX_NUMBER:
         return "bad_field"
     if not 0 <= size < MAX_SIZE_BYTES:
         return "absurd_size"
@@ -318,8 +346,12 @@ def _absurd(
     return None
 
 
-def _span(trace: _Trace | None) -> tuple[float, float]:
+def _span(trace: Trace) -> tuple[float, float]:
     start, stop = math.inf, -math.inf
-    for event in trace.kernel_events if trace is not None else ():
-        start, stop = min(start, event.kernel_start_ts), max(stop, event.kernel_stop_ts)
-    return (start, stop) if start < math.inf and stop > -math.inf else (math.nan, math.nan)
+    for event in trace.kernel_events:
+        began, ended = event.kernel_start_ts, event.kernel_stop_ts
+        if began < start:
+            start = began
+        if ended > stop:
+            stop = ended
+    return (start, stop) if 0 <= start <= MAX_TIME_US and 0 <= stop <= MAX_TIME_US else (math.nan, math.nan)

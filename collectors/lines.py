@@ -181,7 +181,9 @@ class FolderLines:
             del whole[0]
             file.skip = False
         name = file.path.name
-        lines += [(name, line.removesuffix(b"\r")) for line in whole if line]
+        if b"\r" in read or file.partial.endswith(b"\r"):
+            whole = [line.removesuffix(b"\r") for line in whole]
+        lines += [(name, line) for line in whole if line]
         if len(rest) > LINE_BYTES and not file.skip:
             self._counters.add("dropped", label="line_too_long")
             file.skip = True

@@ -162,6 +162,7 @@ def test_a_torn_bare_line_uses_up_its_place() -> None:
         ({"coll_exec_time_us": 1e14}, "absurd_time"),
         ({"coll": "Invalid"}, "unknown_function"),
         ({"coll_sn": -1}, "bad_field"),
+        ({"coll_sn": 2**62}, "bad_field"),
         ({"coll_sn": "one"}, "bad_field"),
     ],
 )
@@ -199,3 +200,117 @@ def test_the_real_files_are_read_as_far_as_they_make_sense() -> None:
     assert counted("v4.1_constructed.jsonl") == counted("v4.2_constructed.jsonl") == {"Perf": 2, "DumpStats": 1}
     assert counted("writer_v2.30.7_verbose.jsonl") == {"Perf": 4}
     assert counted("truncated_tail.log") == {"Perf": 6, "absurd_size": 1, "unknown_function": 1, "broken": 1}
+
+
+def compact(**parts: Any) -> bytes:
+    """As NCCL's writer spaces it: lines in which a known beginning is found again."""
+    return json.dumps(parts, separators=(",", ":")).encode()
+
+
+COMMUNICATORS = [header(), header(id="0x1b2c3d4e5f6071", comm_name="TP", rank=1, n_ranks=4)]
+BODIES = [
+    {"coll_perf": collective()},
+    {"coll_perf": collective(coll="ReduceScatter", coll_sn=3, coll_algo="RING", coll_proto="LL")},
+    {"coll_perf": collective(event_trace_ts={"kernel_events": [{"kernel_start_ts": 4, "kernel_stop_ts": 9}]})},
+    {"coll_perf": collective(event_trace_ts={"kernel_events": 5})},
+    {"coll_perf": collective(coll_sn=-1)},
+    {"coll_perf": collective(coll_msg_size_bytes=2.0**63)},
+    {"coll_perf": collective(coll="Invalid")},
+    {"coll_perf": None, "p2p_perf": {"p2p": "Send", "p2p_sn": 1, "p2p_msg_size_bytes": 9, "p2p_exec_time_us": 2}},
+    {"p2p_perf": {"p2p": "Recv", "p2p_sn": 7, "p2p_peer": 3, "p2p_msg_size_bytes": 9, "p2p_exec_time_us": 2}},
+    {"p2p_perf": {"p2p": "Recv", "p2p_sn": 7}, "coll_perf": collective()},
+    {"coll_perf": collective(), "dump_stats": {"coll_records": 2}},
+    {"dump_stats": {"coll_records": 2, "p2p_records": 1}},
+    {"proxy_trace": {"record_type": "proxy_op"}},
+    {},
+]
+T_US = 1_748_030_377_748_202
+TIMES = [T_US, T_US + 1, T_US + 2, T_US + 3, 10**15 - 1, 9 * 10**15, 0, -1, 1.5, str(T_US), None]
+ABOUT: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.just({}),
+    st.builds(
+        lambda h, t, swapped: (
+            {"header": h, "metadata": metadata(dump_timestamp_us=t)}
+            if not swapped
+            else {"metadata": metadata(dump_timestamp_us=t), "header": h}
+        ),
+        st.sampled_from([*COMMUNICATORS, None]),
+        st.sampled_from(TIMES),
+        st.booleans(),
+    ),
+)
+LINES = st.builds(lambda about, said: compact(**about, **said), ABOUT, st.sampled_from(BODIES))
+
+
+def damaged(whole: bytes, at: int, put: bytes, cut: bool) -> bytes:
+    return whole[:at] + put + (b"" if cut else whole[at + len(put) :])
+
+
+DAMAGED = st.builds(
+    damaged, LINES, st.integers(0, 500), st.sampled_from([b"", b"}", b"9", b'"', b"\\", b" ", b"\xff"]), st.booleans()
+)
+
+
+TAUGHT = [compact(header=h, metadata=metadata(), coll_perf=collective()) for h in COMMUNICATORS]
+
+
+@given(st.booleans(), st.lists(st.one_of(LINES, LINES, DAMAGED), min_size=3, max_size=12))
+def test_a_line_that_begins_as_others_says_what_it_says_alone(taught: bool, lines: list[bytes]) -> None:
+    short, whole = InspectorReader(), InspectorReader()
+    lines = TAUGHT * taught + lines
+    assert repr([short.read(line) for line in lines]) == repr([whole.read_whole(line) for line in lines])
+
+
+def test_of_lines_that_begin_alike_only_the_operation_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = InspectorReader()
+    lines = [
+        compact(
+            header=h, metadata=metadata(dump_timestamp_us=1_748_030_377_748_202 + n), coll_perf=collective(coll_sn=n)
+        )
+        for n in range(4)
+        for h in COMMUNICATORS
+    ]
+    learned = reader.read_all(lines[:2])
+    monkeypatch.setattr(reader, "read_whole", lambda _: Rejected("broken"))
+    found = [perf(one) for one in learned + reader.read_all(lines[2:])]
+    assert [(f.member.name, f.sn, f.dump_us % 10) for f in found] == [
+        (name, n, n + 2) for n in range(4) for name in ("DP_GROUP_0", "TP")
+    ]
+
+
+def test_a_beginning_is_not_taken_for_its_own_where_the_time_stands_elsewhere() -> None:
+    """A name that looks like the writer's own words: its digits are no time."""
+    odd = header() | {"dump_timestamp_us": 1_748_030_377_748_202}
+    reader = InspectorReader()
+    for ms in (1, 2, 3):
+        one = compact(header=odd, metadata=metadata(dump_timestamp_us=1000 * ms), coll_perf=collective())
+        assert perf(reader.read(one)).dump_us == 1000 * ms
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"metadata": metadata(pid=2**32)},
+        {"header": header(nnodes=2**21)},
+    ],
+)
+def test_a_process_that_cannot_be_is_rejected(about: dict[str, Any]) -> None:
+    found = read(line(**({"header": header(), "metadata": metadata()} | about), coll_perf=collective()))
+    assert found == [Rejected("bad_field")]
+
+
+def test_kernel_times_after_the_year_2100_are_none() -> None:
+    events = [{"channel_id": 0, "kernel_start_ts": 1, "kernel_stop_ts": 10**17}]
+    found = perf(
+        read(
+            line(header=header(), metadata=metadata(), coll_perf=collective(event_trace_ts={"kernel_events": events}))
+        )[0]
+    )
+    assert math.isnan(found.start_us)
+    assert math.isnan(found.stop_us)
+
+
+@pytest.mark.parametrize("end", [b"", b"]", b" ", b"}}", b',"coll_perf":{}}'])
+def test_a_known_line_that_does_not_end_as_one_is_no_operation(end: bytes) -> None:
+    whole = compact(header=header(), metadata=metadata(), coll_perf=collective())
+    assert [type(one) for one in read(whole, whole[:-1] + end)] == [Perf, Rejected]

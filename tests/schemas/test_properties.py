@@ -15,7 +15,7 @@ from schemas.identity import digest, episode_id, incident_id
 from schemas.jobkey import job_key
 from schemas.matrix import Matrix
 from schemas.metrics import METRICS, SECTIONS, metric, names
-from schemas.sampling import level, sampled
+from schemas.sampling import level, sampled, sampler
 
 names_list = st.lists(st.text(min_size=1, max_size=8), min_size=0, max_size=5, unique=True)
 
@@ -55,6 +55,11 @@ def test_sampling_levels_nest(sn: int, j: int) -> None:
         assert sampled("0xabc", "AllReduce", sn, j)
     assert sampled("0xabc", "AllReduce", sn, 0)
     assert 0 <= level("0xabc", "AllReduce", sn) <= 64
+
+
+@given(st.integers(0, 2**62), st.integers(0, 70), st.text(max_size=4))
+def test_a_sampler_keeps_what_is_sampled(sn: int, j: int, communicator: str) -> None:
+    assert sampler(communicator, "AllGather", j)(sn) == sampled(communicator, "AllGather", sn, j)
 
 
 def test_sampling_keeps_about_one_in_two_to_the_j_without_a_beat() -> None:
