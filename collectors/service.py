@@ -22,6 +22,7 @@ from collectors.node import Node
 from collectors.pace import ticks
 from collectors.settings import AgentSettings, Machine
 from collectors.spool import Spool, next_run_id
+from collectors.spool_watch import SpoolWatch
 from runtime.clock import Clock, SystemClock
 from runtime.errors import UserError
 from runtime.files import Lock
@@ -79,6 +80,7 @@ def serve(
         core = AgentCore(identity, collectors, run_id, clock, counters)
         node.gpu_of = core.gpu_of
         spool = Spool(node.state, round(settings.spool_mib * MIB), counters)
+        watch = SpoolWatch(spool)
         stop_metrics = _metrics(settings, counters)
         delivery = Delivery(spool, counters, clock, connect(f"agent-{name}", counters))
         health = HealthReporter(settings.cluster, "agent", name, run_id, counters, clock)
@@ -96,6 +98,8 @@ def serve(
                 if count % HEALTH_TICKS == 0:
                     delivery.accept([health.record()])
                 delivery.pump()
+                for change in watch.changes():
+                    core.say(change)
         finally:
             manager.tell("STOPPING=1")
             delivery.accept([health.record("stopped")])

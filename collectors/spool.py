@@ -61,7 +61,7 @@ class Spool:
 
     def __init__(self, folder: Path, max_bytes: int, counters: Counters, memory_bytes: int = MEMORY_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._max_bytes, self._counters = folder, max_bytes, counters
+        self._folder, self.max_bytes, self._counters = folder, max_bytes, counters
         self._segment_bytes = max(4096, max_bytes // SEGMENTS)
         self._memory: deque[Entry] = deque()
         self._memory_bytes, self._memory_left = memory_bytes, memory_bytes
@@ -73,7 +73,10 @@ class Spool:
             self._delivered = max(self._delivered, self._segments[0].first)
         self._next = max(self._delivered, self._end())
         self._gap_to = 0
-        self._failing = False
+        self.failing = ""
+        """Why the disk takes nothing; "" while it does."""
+        self.given_up = 0
+        """Entries that went because the spool was full."""
         self._file: BinaryIO | None = None
         self._reader = _Reader()
         self._forget()
@@ -172,19 +175,18 @@ class Spool:
         except OSError as error:
             # What was written of it is a torn tail: the next entry begins a new segment.
             self._counters.add("errors", label="spool_write")
-            if not self._failing:
-                logger.warning(
-                    "spool %s takes nothing (%s): records wait in memory", self._folder, error.strerror or error
-                )
-            self._failing = True
+            reason = str(error.strerror or error)
+            if not self.failing:
+                logger.warning("spool %s takes nothing (%s): records wait in memory", self._folder, reason)
+            self.failing = reason
             self._end_segment()
             if self._segments and not self._segments[-1].size:
                 self._segments.pop().path.unlink(missing_ok=True)
         else:
             self._segments[-1].size += len(framed)
-            if self._failing:
+            if self.failing:
                 logger.info("spool %s takes records again", self._folder)
-            self._failing = False
+            self.failing = ""
 
     def _begin_segment(self, first: int) -> None:
         self._end_segment()
@@ -200,10 +202,11 @@ class Spool:
             self._file = None
 
     def _make_room(self) -> None:
-        while len(self._segments) > 1 and self.disk_bytes > self._max_bytes:
+        while len(self._segments) > 1 and self.disk_bytes > self.max_bytes:
             end = self._segments[1].first
             if end > self._delivered:
                 self._counters.add("dropped", end - self._delivered, "spool_full")
+                self.given_up += end - self._delivered
                 self._delivered = end
             self._forget()
 

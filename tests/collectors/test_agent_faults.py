@@ -22,8 +22,10 @@ from collectors.lines import FolderLines
 from collectors.pace import ticks
 from collectors.sampler import SampledCollector, Sampler
 from collectors.spool import Spool
+from collectors.spool_watch import SpoolWatch
 from runtime.clock import SystemClock
 from runtime.health import Counters
+from schemas.codec import decode
 from schemas.collective import CollectiveFrame
 from schemas.event import Event
 from schemas.frame import NodeFrame
@@ -217,6 +219,65 @@ def test_a_full_spool_disk_stops_no_tick_and_no_record_while_the_broker_answers(
         f"spool {tmp_path} takes records again",
     ]
     assert list(tmp_path.glob("*.spool"))  # from when there was room again
+
+
+def test_a_full_spool_disk_is_one_event_and_its_end_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, sender = FakeClock(T0), FakeSender()
+    core, spool = AgentCore(IDENTITY, [Beat()], 1, clock, Counters()), Spool(tmp_path, 1 << 20, Counters())
+    watch, delivery = SpoolWatch(spool), Delivery(spool, Counters(), clock, sender)
+    write = Spool._begin_segment
+
+    def begin(self: Spool, first: int) -> None:
+        if 3 <= second <= 20:
+            self._end_segment()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, first)
+
+    monkeypatch.setattr(Spool, "_begin_segment", begin)
+    for second in range(1, 31):
+        if second == 3:
+            spool._end_segment()  # as when the write itself fails
+        clock.advance(1.0)
+        delivery.accept(core.tick(T0 + 1000 * second))
+        delivery.pump()
+        for change in watch.changes():
+            core.say(change)
+    delivery.close(1.0)
+    said = [r for r in (decode(value, topic) for topic, _, value in sender.received) if isinstance(r, Event)]
+    assert [(r.kind, r.ts_ms - T0) for r in said[1:]] == [("spool_unwritable", 4000), ("spool_writable", 22_000)]
+    assert said[1].severity == "warning"
+    assert "No space left on device" in said[1].text
+
+
+def test_a_spool_that_gives_up_records_says_so_once_and_how_many_when_it_has_room_again(tmp_path: Path) -> None:
+    clock, counters = FakeClock(T0), Counters()
+    core, spool = AgentCore(IDENTITY, [Beat()], 1, clock, counters), Spool(tmp_path, 16 * 4096, counters, 100)
+    watch, delivery = SpoolWatch(spool), Delivery(spool, counters, clock)  # no broker
+    said: list[Event] = []
+
+    def tick(second: int) -> None:
+        clock.advance(1.0)
+        delivery.accept(core.tick(T0 + 1000 * second))
+        delivery.pump()
+        changes = watch.changes()
+        said.extend(changes)
+        for change in changes:
+            core.say(change)
+
+    for second in range(1, 2001):
+        tick(second)
+    assert [event.kind for event in said] == ["spool_full"]
+    delivery.connect(sender := FakeSender())
+    for second in range(2001, 2011):
+        tick(second)
+    assert [event.kind for event in said] == ["spool_full", "spool_room"]
+    given_up = int(counters.totals()["dropped{spool_full}"])
+    assert given_up > 500
+    assert said[1].detail == {"given_up": str(given_up)}
+    assert said[1].text == f"the agent's spool has room again; {given_up} records were given up"
+    arrived = [r for r in (decode(value, topic) for topic, _, value in sender.received) if isinstance(r, Event)]
+    assert [r.kind for r in arrived] == ["spool_room"]  # the first word was among the oldest
+    delivery.close(1.0)
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
