@@ -32,6 +32,10 @@ TWO_WITNESSES = frozenset(("exec_time_us", "step_us"))
 that of the cause, and who is late was tested over several rounds and told by two sources that know nothing of each
 other. Two detectors that agree are confirmed for the same reason."""
 
+TWO_SIDES = frozenset(("self_us", "step_us"))
+"""And a late rank whose steps show both sides, its own time up and its peers waiting for it: that is tested over many
+steps before the first word, and on real runs the first word never blamed another (docs/quality.md)."""
+
 RECOVER_MS = 30_000
 """An incident is over when all its verdicts have been closed for half a minute."""
 
@@ -340,7 +344,9 @@ def _grown(before: Finding, now: Finding) -> Finding:
 
 def _sure(finding: Finding) -> bool:
     """Whether one verdict alone needs no time to prove itself."""
-    return finding.confidence >= SURE or {e.metric for e in finding.evidence} >= TWO_WITNESSES
+    shown = {e.metric for e in finding.evidence}
+    late = finding.kind == "straggler" and finding.subject.scope == "rank"
+    return finding.confidence >= SURE or shown >= TWO_WITNESSES or (late and shown >= TWO_SIDES)
 
 
 def _seen(incident: Incident) -> tuple[object, ...]:

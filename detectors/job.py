@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from detectors.arrival import StreamArrival
 from detectors.blame import MOST_OF_A_NODE, Blame, late_ranks, slow_links
 from detectors.episode import Episodes
-from detectors.groups import Assembly, Stream
+from detectors.groups import DEADLINE_MS, Assembly, Stream
 from detectors.job_claims import HANG, RULES, SLOW_LINK, Claim, Claims
 from detectors.job_state import JobLearning, decode_decisions, encode_decisions
 from detectors.job_view import JobView, Place, place_of
@@ -28,6 +28,9 @@ FORGET_MS = 600_000
 
 RESUMED_MS = 60_000
 """After a restart an open verdict is not closed for this long: the evidence must have time to come back."""
+
+NAMED = ("rank", "node")
+"""Scopes that say who it is, as a group or the job do not."""
 
 JobRecord = CollectiveFrame | StepFrame | Features
 
@@ -67,7 +70,8 @@ class JobDetector:
         stepped = False
         for state in self.steps.judge(tick_ms):
             stepped = True
-            self.progress.moved(tick_ms)
+            # When it ended, not when the wait for ranks that do not report was over.
+            self.progress.moved(min(max(state.ts_ms, tick_ms - DEADLINE_MS), tick_ms))
             news = state.says_more_than(self._state)
             self._state, self._state_ms = state, tick_ms
             if news:
@@ -212,7 +216,8 @@ class JobDetector:
                 key = (rule.detector, place_of(subject))
                 if key in claimed:
                     continue
-                known = not standing and (judged or rule is HANG) and not resumed
+                # While it stands still, a standstill that is said of nobody ends where another one says who it is.
+                known = (rule is HANG if standing else judged or rule is HANG) and not resumed
                 said += self._episodes.observe(rule, subject, False if known else None, ts_ms)
                 if not self._episodes.is_open(rule, subject):
                     self._subjects.pop(key, None)
@@ -220,10 +225,12 @@ class JobDetector:
         return said
 
     def _place(self, claim: Claim) -> Place:
-        """A slow link and a hang are one each per job: while one is open, what is learned later is still about it."""
+        """A slow link and a hang are one each per job: while one is open, what is learned later is still about it; but
+        a hang of nobody in particular gives way to one that names a rank or node."""
         if claim.rule in (SLOW_LINK, HANG):
             for subject in self._episodes.open(claim.rule):
-                return place_of(subject)
+                if claim.rule is SLOW_LINK or subject.scope in NAMED or claim.place[0] not in NAMED:
+                    return place_of(subject)
         return claim.place
 
     def _forget(self, tick_ms: int) -> None:

@@ -105,7 +105,8 @@ STEP, FLOOR, HELD = range(3)
 
 
 class ShiftWatch:
-    """The window over a job's steps. `raised` is True from the first raised window on, before it is a verdict."""
+    """The window over a job's steps. `raised` is True from the first raised window on, before it is a verdict; `open`
+    while it is one."""
 
     PASTS = ("job", "own")
     """What is learned, and saved with the job's learning."""
@@ -116,7 +117,7 @@ class ShiftWatch:
         self.raised = False
         self._rows: deque[tuple[float, float, float, int, Floats, Floats]] = deque(maxlen=WINDOW)
         self._score = 0
-        self._open = False
+        self.open = False
         self._since = (0, 0)
         self.seen = 0
         self._blamed = 0
@@ -148,11 +149,11 @@ class ShiftWatch:
             self._since = (ts_ms, number)
         self.raised = up
         self._score = min(self._score + 1, 2 * LEAST) if up else max(self._score - 1, 0)
-        self._open = self._score >= LEAST or (self._open and self._score > 0)
-        if not self._open:
+        self.open = self._score >= LEAST or (self.open and self._score > 0)
+        if not self.open:
             self._node, self._rank, self._in_turn = None, None, False
         self._learn(window)
-        return self._shift(window, node_of) if self._open else None
+        return self._shift(window, node_of) if self.open else None
 
     def _up(self, window: _Window, node_of: dict[int, str]) -> bool:
         together = bool(_movers(self._moved(window.own), node_of))
@@ -166,7 +167,7 @@ class ShiftWatch:
         return moved
 
     def _learn(self, window: _Window) -> None:
-        if self.raised or self._open or self._blamed:
+        if self.raised or self.open or self._blamed:
             self._unlearned.clear()
             return
         self._unlearned.append(window)

@@ -52,11 +52,16 @@ class StallWatch:
         self._own: NDArray[np.float64] = np.zeros(0)
         self._window: deque[tuple[int, float, int, int]] = deque()
         self._open: set[int] = set()
+        self._kept: dict[int, tuple[tuple[int, int], int]] = {}
+        """Of those that stalled when the window was emptied: since when, and the last time."""
 
-    def update(self, score: Floats, least_us: float, step_us: float, ts_ms: int, number: int, busy: bool) -> set[int]:
+    def update(
+        self, score: Floats, least_us: float, step_us: float, ts_ms: int, number: int, busy: bool, held: bool = False
+    ) -> set[int]:
         """One step: the two-sided score per rank, what counts as a stall at the least, the usual step time.
 
-        `busy` says that somebody is blamed for steady lateness: nothing is learned and nothing judged then.
+        `busy` says that somebody is blamed for steady lateness: nothing is learned and nothing judged then. `held`
+        says that this may be about to be: who stalls goes on as long as it does, and nobody is added.
         """
         if len(score) > len(self._own):
             self._own = np.concatenate([self._own, np.zeros(len(score) - len(self._own))])
@@ -67,9 +72,10 @@ class StallWatch:
         if self.seen <= READY:
             self._learn(last[0])
             return set()
-        if busy:
+        if busy or held:
+            self._kept |= {r: (self.since(r), self.seen) for r in self._open if self._window or r == last[0]}
             self._window.clear()
-            self._open = set()
+            self._open = set() if busy else {r for r in self._open if self.seen - self._kept[r][1] <= QUIET}
             return self._open
         self._window.append(last)
         if len(self._window) > OF_STEPS:
@@ -80,7 +86,10 @@ class StallWatch:
         return self._open
 
     def since(self, rank: int) -> tuple[int, int]:
-        """When the first of the counted stalls of a rank was: (time, step)."""
+        """When the first of the counted stalls of a rank was: (time, step). Counted anew, they are still the same."""
+        first, seen = self._kept.get(rank, ((0, 0), -OF_STEPS))
+        if self.seen - seen < OF_STEPS:
+            return first
         return next(((ts, number) for who, _, ts, number in self._window if who == rank), (0, 0))
 
     def state(self) -> dict[str, Any]:

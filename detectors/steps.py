@@ -67,9 +67,9 @@ WORK_RISE = 0.05
 imbalance; and a step in which a rank had that much more to do says nothing about its hardware."""
 
 MOST_OF_A_RISE, ALL_OF_A_RISE, ALONE = 0.4, 1.5, 3.0
-"""A rank accounts for a slower job when its late steps hold 40 % of the rise (the window also holds steps from before)
-and three times as much as anybody else's. Where they hold much more than the rise, the job beats: what it loses in one
-step it gains in the next (host-bound Ascend runs: four times), and nobody is to blame."""
+"""A rank accounts for a slower job when its late steps hold 40 % of the rise over the same steps and three times as
+much as anybody else's. Where they hold much more than the rise, the job beats: what it loses in one step it gains in
+the next (host-bound Ascend runs: four times), and nobody is to blame."""
 
 LEAST_NOISE = 0.005
 """No job is quieter than half a percent: the spread of steady gpu-bound runs."""
@@ -234,7 +234,7 @@ class StepDetector:
         self._recent.append(now)
         steady = self._steady(more)
         loaded = frozenset(self._heavy.steady.nonzero()[0].tolist())
-        stalling = self._stalling(now, bool(steady or loaded or self.shift.raised), ts_ms, number)
+        stalling = self._stalling(now, bool(steady or loaded or self.shift.open), ts_ms, number)
         shift = self.shift.update(now, self.own.centre, self.node_of, ts_ms, number, bool(steady or loaded))
         self._learn(now, both, late, heavy)
         suspected = frozenset((self._late.score >= SUSPECTED).nonzero()[0].tolist())
@@ -287,7 +287,9 @@ class StepDetector:
         if self.restless or not (now.score == now.score).any():
             return frozenset()
         cost = np.minimum(now.score, max(now.lost_us, 0.0) / PEERS)
-        return frozenset(self.stalls.update(cost, self._chance(2 * Z), self.usual_us, ts_ms, number, busy))
+        return frozenset(
+            self.stalls.update(cost, self._chance(2 * Z), self.usual_us, ts_ms, number, busy, self.shift.raised)
+        )
 
     def _learn(self, now: StepTable, both: Floats, late: NDArray[np.bool_], heavy: NDArray[np.bool_]) -> None:
         """Learn what is usual: nothing while the job is raised or a culprit is steady, and nobody's late step. After
@@ -324,7 +326,7 @@ class StepDetector:
         order = np.argsort(-caused)
         worst = float(caused[order[0]])
         next_ = float(caused[order[1]]) if size > 1 else 0.0
-        rise = shift.step_us - shift.step_past_us
+        rise = float(np.mean([row.step_us for row in self._recent])) - shift.step_past_us  # over the same steps
         fits = MOST_OF_A_RISE * rise <= worst <= ALL_OF_A_RISE * rise
         return int(order[0]) if fits and worst >= ALONE * next_ else None
 

@@ -164,6 +164,45 @@ def test_a_hang_names_the_rank_that_did_not_enter_and_ends() -> None:
     assert said[-1].state == "close"
 
 
+def test_a_hang_of_nobody_in_particular_gives_way_to_one_that_names_the_rank() -> None:
+    job, detector, said = SmallJob(), JobDetector("c", "j"), []
+    for tick in range(80):
+        stopped = tick >= 40
+
+        def look(rank: int, stopped: bool = stopped, tick: int = tick) -> GpuFeatures:
+            readings = {"gpu_utilization_pct": 100.0, "tensor_active_ratio": 0.0 if stopped else 0.4}
+            marked = ("xid:109@1s",) if rank == 9 and 52 <= tick < 60 else ()
+            return GpuFeatures(uuid=f"GPU-{rank}", rank=rank, readings=readings, recent=marked)
+
+        said += feed(detector, tick, [*job.collectives(tick, stopped), *job.features(tick, look)])
+    assert opened(said) == [("hang", "job", None), ("hang", "rank", 9)]
+    named = next(f for f in said if f.subject.rank == 9)
+    assert (named.cause, named.ts_ms) == ("gpu_stuck", T0 + 52_000)
+    ended = [f for f in said if f.state == "close"]
+    assert [(f.subject.scope, f.ts_ms) for f in ended] == [("job", T0 + 52_000)]  # and the rank's stays to the end
+
+
+def test_a_standstill_is_counted_from_the_last_step_and_not_from_when_its_absent_ranks_were_given_up() -> None:
+    job, detector, said = SmallJob(), JobDetector("c", "j"), []
+    for tick in range(60):
+        stopped = tick > 40
+        steps = [] if stopped else job.steps(tick, np.zeros(16))[: 3 if tick == 40 else 4]
+        said += feed(detector, tick, [*job.collectives(tick, stopped, (3,) if tick >= 40 else ()), *steps])
+    assert opened(said) == [("hang", "node", None)]
+    assert said[0].onset_ms == T0 + 40_000
+    assert said[0].ts_ms <= T0 + 51_000  # ten steps of a second
+
+
+def test_stalls_in_bursts_are_the_ranks_and_not_its_nodes_in_turn() -> None:
+    job, detector, said = SmallJob(), JobDetector("c", "j"), []
+    for tick in range(220):
+        own = np.zeros(16)
+        own[9] = 60_000.0 if tick >= 120 and tick % 6 < 2 else 0.0
+        said += feed(detector, tick, job.steps(tick, own))
+    assert opened(said) == [("straggler", "rank", 9)]
+    assert said[-1].state != "close"
+
+
 def test_repeats_of_frames_teach_and_say_nothing() -> None:
     job, detector, twice = SmallJob(), JobDetector("c", "j"), JobDetector("c", "j")
     job.late_us = late(6, 40)  # type: ignore[assignment]
