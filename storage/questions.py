@@ -55,6 +55,8 @@ _NAMES = (
     "time-lost",
     "rack-nvlink",
     "rack-cooling",
+    "risks",
+    "repeat-offenders",
     "gpus-by-risk",
     "xids-by-serial",
     "mtbf",

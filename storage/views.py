@@ -22,6 +22,8 @@ _NAMES = (
     "v_gpu_history",
     "v_job_history",
     "v_xids",
+    "v_risks",
+    "v_gpu_days",
 )
 """In the order in which they are made: one may read another."""
 

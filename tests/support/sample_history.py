@@ -7,6 +7,7 @@ from schemas import (
     Control,
     Event,
     Features,
+    Finding,
     Incident,
     Inventory,
     NodeFrame,
@@ -47,6 +48,7 @@ def history() -> Iterator[Record]:
             yield _rack(rack, second)
     yield from _events()
     yield from _incidents()
+    yield _risk()
     yield Control(cluster="eos", ts_ms=BEGAN - 3_600_000, node="*", interval_s=1.0)
 
 
@@ -160,6 +162,17 @@ def _events() -> Iterator[Event]:
             text="NVRM: Xid (PCI:0008:01:00): 63, row remapping event",
         )  # fmt: skip
     yield Event(**_stamp("r01-t02", -1800, 890), kind="agent_started", text="agent started")
+
+
+def _risk() -> Finding:
+    moved = f"row remaps of GPU {uuid(5)} 3 -> 6 in 5 days"
+    return Finding(
+        cluster="eos", ts_ms=BEGAN + 200_000, id="f-77a0c2", revision=140, detector="risk.row_remaps",
+        state="heartbeat", kind="degradation", cause="gpu_memory_error", onset_ms=BEGAN - 40_000_000, confidence=0.7,
+        subject=Subject(scope="gpu", node="r02-t01", gpu=uuid(5)),
+        summary=f"{moved}; 512 is the limit, at this pace in 3.5 years",
+        evidence=(Evidence(text=f"{moved}, at 3 times; 512 is the limit: at this pace in 3.5 years"),),
+    )  # fmt: skip
 
 
 def _incidents() -> Iterator[Incident]:

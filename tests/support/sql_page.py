@@ -28,6 +28,8 @@ ASKED: dict[str, dict[str, str]] = {
     "straggler-history": {"at": "2026-11-02 00:00:00"},
     "rack-cooling": {"rack": "r01"},
     "rack-nvlink": {"rack": "r01"},
+    "risks": {"at": "2026-11-01 12:05:00"},
+    "repeat-offenders": {"at": "2026-11-02 00:00:00"},
     "gpus-by-risk": {"at": "2026-11-02 00:00:00", "limit": "3"},
     "mtbf": {"at": "2026-11-02 00:00:00"},
     "job-timeline": {"job": JOB},
