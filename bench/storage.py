@@ -46,8 +46,8 @@ from storage.tables import BY_RECORD
 ROOT = Path(__file__).resolve().parents[1]
 START_MS = 1_793_534_400_000
 TICKS, GPUS = 120, 72
-AGAIN = 6
-"""How often the load is sent, each time later: a rate wants batches as they are in a backlog."""
+AGAIN = 30
+"""How often the load is sent, each time later: a rate wants a backlog of more than a few batches."""
 ROOMY = {"LOCKSTEP_ENGINE_MEMORY_MB": "6000", "LOCKSTEP_ENGINE_QUERY_MEMORY_MB": "3000"}
 """The data is made by statements that are larger than any that the product runs."""
 

@@ -19,6 +19,9 @@ R = TypeVar("R", bound=Record)
 NODES = 4096
 """Of so many nodes the last names are kept; where there are more, all are forgotten at once and read again."""
 
+SECTIONS = 64
+"""And of so many sections of a node: no frame has as many."""
+
 _NAMES = msgspec.msgpack.Decoder(tuple[str, ...])
 
 
@@ -81,7 +84,7 @@ class FrameDecoder(Generic[R]):
             named = self._columns.get(bytes(columns)) or _NAMES.decode(columns)
             _keep(self._columns, bytes(columns), named)
             known = rows, columns, Matrix(_NAMES.decode(rows), named, sheet.data)
-            _keep(names, section, known)
+            _keep(names, section, known, SECTIONS)
         if len(sheet.data) != len(known[2].data):
             raise ValueError("the data has another size than the names say")
         # Matrix() would look at the names again, which costs more than all the rest of a frame.
@@ -107,7 +110,7 @@ class FrameDecoder(Generic[R]):
         return field.name, kind
 
 
-def _keep(known: dict[Any, Any], key: Any, value: Any) -> None:
-    if len(known) >= 8 * NODES:
+def _keep(known: dict[Any, Any], key: Any, value: Any, most: int = 8 * NODES) -> None:
+    if len(known) >= most:
         known.clear()
     known[key] = value

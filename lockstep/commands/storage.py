@@ -15,6 +15,8 @@ from runtime.settings import ClickHouse
 if TYPE_CHECKING:
     from storage.engine import EngineSettings
 
+_ENGINE_DATA = "default lockstep-data/clickhouse [LOCKSTEP_ENGINE_DATA]"
+
 
 @click.group(cls=Group)
 def command() -> None:
@@ -90,11 +92,14 @@ def roll(anew: bool, **options: Any) -> None:
 @command.command(
     short_help="Run the embedded engine.", epilog="Example: lockstep storage serve --data ./data --port 8123"
 )
-@click.option("--data", metavar="DIR", help="Data folder. [LOCKSTEP_ENGINE_DATA]")
+@click.option("--data", metavar="DIR", help=f"Folder; {_ENGINE_DATA}")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="N", help="0 takes a free one. [LOCKSTEP_CLICKHOUSE_PORT]"
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="0 takes a free one [LOCKSTEP_CLICKHOUSE_PORT]  [default: 8123]",
 )
-@click.option("--host", metavar="TEXT", help="Loopback unless a password is set. [LOCKSTEP_CLICKHOUSE_HOST]")
+@click.option("--host", metavar="TEXT", help="Loopback unless a password is set [LOCKSTEP_CLICKHOUSE_HOST]")
 def serve(data: str | None, port: int | None, host: str | None) -> None:
     """ClickHouse's engine in this process, behind ClickHouse's HTTP interface: for trying, and for one machine."""
     from runtime.settings import from_environment
@@ -114,7 +119,7 @@ def serve(data: str | None, port: int | None, host: str | None) -> None:
     epilog="Example: lockstep storage backup --data ./data history.tar",
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--data", metavar="DIR", help="Data folder. [LOCKSTEP_ENGINE_DATA]")
+@click.option("--data", metavar="DIR", help=f"Folder; {_ENGINE_DATA}")
 def backup(file: Path, data: str | None) -> None:
     """Write the embedded engine's data folder into a file, while no engine runs on it."""
     from storage.engine.backup import backup as write
@@ -128,7 +133,7 @@ def backup(file: Path, data: str | None) -> None:
     epilog="Example: lockstep storage restore --data ./new history.tar",
 )
 @click.argument("file", type=click.Path(dir_okay=False, exists=True, path_type=Path))
-@click.option("--data", metavar="DIR", help="Data folder, empty. [LOCKSTEP_ENGINE_DATA]")
+@click.option("--data", metavar="DIR", help=f"New or empty; {_ENGINE_DATA}")
 def restore(file: Path, data: str | None) -> None:
     """Make a data folder for the embedded engine from a backup."""
     from storage.engine.backup import restore as read

@@ -21,7 +21,9 @@ KEPT = ("metadata", "store", "data")
 def backup(settings: EngineSettings, file: Path) -> int:
     """Write the data folder into `file`; its size in bytes. UserError where an engine runs or the file exists."""
     if not os.path.isdir(named_folder(settings.engine_data, "--data or LOCKSTEP_ENGINE_DATA")):
-        raise UserError(f"data folder {settings.engine_data}: no such folder; set LOCKSTEP_ENGINE_DATA")
+        raise UserError(
+            f"data folder {settings.engine_data}: no such folder; give --data DIR, or set LOCKSTEP_ENGINE_DATA"
+        )
     if file.exists():
         raise UserError(f"{file} exists already: choose another file")
     folder, lock = hold(settings)
