@@ -42,14 +42,14 @@ class Brake:
     """
 
     def __init__(self, longest_run: int = 1000, ratio: float = 0.5, window: int = 2000) -> None:
-        self._longest_run, self._ratio = longest_run, ratio
+        self._longest_run, self._ratio, self._window = longest_run, ratio, window
         self._recent: deque[bool] = deque(maxlen=window)
         self._bad = 0
         self._run = 0
 
     def good(self, count: int = 1) -> None:
         self._run = 0
-        for _ in range(count):
+        for _ in range(min(count, self._window)):
             self._push(False)
 
     def bad(self, reason: str) -> None:

@@ -40,23 +40,23 @@ class Bad(NamedTuple):
 
 
 class Brakes:
-    """One brake per topic: a wrong version of one record class shows on its own topic first."""
+    """One brake per topic: a wrong version of one record class shows on its own topic first. It hears of good messages
+    when the next bad one comes."""
 
     def __init__(self) -> None:
         self._of: dict[str, Brake] = {}
+        self._good: Counter[str] = Counter()
 
     def good(self, topic: str) -> None:
-        self._on(topic).good()
+        self._good[topic] += 1
 
     def bad(self, bad: Bad) -> None:
         """Count a bad message; raises TooManyBadMessages when it is one too many."""
-        origin = f"{bad.message.topic}/{bad.message.partition}@{bad.message.offset}"
-        self._on(bad.message.topic).bad(f"{origin} {bad.reason}: {bad.detail}")
-
-    def _on(self, topic: str) -> Brake:
-        if topic not in self._of:
-            self._of[topic] = Brake()
-        return self._of[topic]
+        topic = bad.message.topic
+        brake = self._of.setdefault(topic, Brake())
+        if good := self._good.pop(topic, 0):
+            brake.good(good)
+        brake.bad(f"{topic}/{bad.message.partition}@{bad.message.offset} {bad.reason}: {bad.detail}")
 
 
 class Batch:

@@ -35,3 +35,14 @@ def test_more_than_the_ratio_of_a_full_window_brakes() -> None:
         brake.bad("not_msgpack")
     with pytest.raises(TooManyBadMessages, match="7 of the last 10"):
         brake.bad("not_msgpack")
+
+
+def test_any_number_of_good_messages_is_heard_of_at_once() -> None:
+    brake = Brake(longest_run=100, ratio=0.5, window=10)
+    for _ in range(7):
+        brake.bad("not_msgpack")
+    brake.good(10**12)
+    for _ in range(5):
+        brake.bad("not_msgpack")
+    with pytest.raises(TooManyBadMessages, match="6 of the last 10"):
+        brake.bad("not_msgpack")
