@@ -25,6 +25,10 @@ from schemas.record import Name, Natural, NodeRecord
 logger = logging.getLogger(__name__)
 
 
+REMIND_S = 600.0
+"""What fails in the same way says so in the log this often; the first time at once."""
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Where this agent is: part of every record it sends."""
 
@@ -52,6 +56,7 @@ class AgentCore:
         self._failing: dict[str, str] = {}
         self._said_nothing: set[str] = set()
         self._repeats = Repeats(now=clock.monotonic)
+        self._reminders = Repeats(REMIND_S, clock.monotonic)
         self._said: list[Event] = []
         self.stretch = 1
         """By how much every collector's interval is longer than set."""
@@ -134,7 +139,8 @@ class AgentCore:
         self._counters.gauge(f"collector_{name}_success", 0.0 if failure else 1.0)
         if failure is not None:
             self._counters.add("errors", label=name)
-            self._repeats.log(logger, logging.WARNING, f"error/{name}", f"collector={name}: {failure}")
+            kind = f"error/{name}/{failure.code}"
+            self._reminders.log(logger, logging.WARNING, kind, f"collector={name}: {failure}")
         self._episode(name, failure, drafts)
         # Held until this collector's next turn. One that cannot say for whom a GPU works ends the claim: better nobody
         # than the job before.
@@ -152,6 +158,7 @@ class AgentCore:
             drafts.append(event(failure.kind, severity="warning", text=failure.text, detail=detail))
         else:
             drafts.append(event("collector_recovered", text=f"{name} reads again", detail=detail))
+            logger.info("collector=%s reads again", name)
 
     def _about(self, draft: Event, gpus: tuple[Gpu, ...]) -> Event:
         """An event that names only a PCI address is about the GPU at it, and about the rank that works there."""

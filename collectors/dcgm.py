@@ -28,6 +28,9 @@ from schemas.xid import xid
 STALE_S = 150.0
 """Five of the exporter's default intervals without one changed digit: power and temperature never stand that still."""
 
+LOST_AFTER = 3
+"""New scrapes in a row without a GPU that others have: an exporter that has just started may not list all at once."""
+
 OF_AN_INSTANCE = ("memory_used_mib", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
 """What belongs to a MIG instance; the rest of its lines repeats the whole GPU's."""
 
@@ -43,8 +46,9 @@ Row = dict[str, Value]
 class DcgmCollector:
     """Fills `gpu` and `nvlink` like the collector of the driver. `fetch` gives a scrape, or raises CollectorError.
 
-    `known` are GPUs of an earlier process, missed where no scrape has them. `xids` are those of the last scrapes, until
-    somebody takes them (DcgmXids).
+    `known` are GPUs of an earlier process, missed where no scrape has them: gpu_lost, and gpu_back when one has. One
+    whose place another GPU has taken is forgotten. `xids` are those of the last scrapes, until somebody takes them
+    (DcgmXids).
     """
 
     name = "gpu"
@@ -55,8 +59,10 @@ class DcgmCollector:
         self._rates = Rates()
         self._last = ""
         self._new_at_s = clock.monotonic()
-        self._known: dict[str, GpuDescription] = {}
+        self._known = {gpu.uuid: GpuDescription(uuid=gpu.uuid, pci=gpu.pci, slot=gpu.slot) for gpu in known}
         self._gpus = known
+        self._without: dict[str, int] = {}
+        """Of each GPU that the newest scrape lacks: how many in a row did."""
         self._xid_of: dict[str, int] = {}
         self.xids: list[Event] = []
         self.driver = ""
@@ -133,10 +139,10 @@ class DcgmCollector:
         return _shaped(field, total)
 
     def _reading(self, scrape: Scrape, rows: dict[Gpu, Row], links: dict[str, Row]) -> Reading:
-        here = {gpu.uuid for gpu in rows}
+        drafts = self._missed({gpu.uuid: gpu for gpu in rows})
         for gpu in self._gpus:
-            if gpu.uuid not in here:
-                rows[gpu] = dict.fromkeys(names("gpu"), "not_exported")
+            if (count := self._without.get(gpu.uuid, 0)) > 0:
+                rows[gpu] = dict.fromkeys(names("gpu"), "lost" if count >= LOST_AFTER else "not_exported")
         rows = dict(sorted(rows.items(), key=lambda item: (item[0].slot, item[0].uuid)))
         self._gpus = tuple(rows)
         for row in rows.values():
@@ -155,7 +161,27 @@ class DcgmCollector:
         if scrape.unread:
             missing = add_missing([missing, {"unreadable": scrape.unread}])
         self._note_xids(scrape)
-        return Reading(sections, self._gpus, missing)
+        return Reading(sections, self._gpus, missing, tuple(drafts))
+
+    def _missed(self, here: Mapping[str, Gpu]) -> list[Event]:
+        """Count the scrapes that lack a GPU (or an instance) had before; what is said of whole ones."""
+        before, self._without = self._without, {}
+        places = {gpu.pci for gpu in here.values() if gpu.pci and not gpu.parent}
+        drafts = []
+        for gpu in self._gpus:
+            count = before.get(gpu.uuid, 0)
+            if gpu.uuid in here:
+                if count >= LOST_AFTER and not gpu.parent:
+                    text = "dcgm-exporter has the GPU again"
+                    drafts.append(event("gpu_back", gpu=gpu.uuid, pci=here[gpu.uuid].pci, text=text))
+            elif gpu.pci in places and not gpu.parent:  # another one is in its place: it was taken out, not lost
+                self._known.pop(gpu.uuid, None)
+            elif not gpu.parent or count + 1 < LOST_AFTER:  # an instance that is gone was made anew otherwise
+                self._without[gpu.uuid] = count + 1
+                if count + 1 == LOST_AFTER and not gpu.parent:
+                    text = "dcgm-exporter no longer has the GPU, and still has others"
+                    drafts.append(event("gpu_lost", severity="critical", gpu=gpu.uuid, pci=gpu.pci, text=text))
+        return drafts
 
     def _note_xids(self, scrape: Scrape) -> None:
         """The gauge keeps the last XID for ever: only a change is news, and what it held at first is old."""
@@ -171,15 +197,13 @@ class DcgmCollector:
 
     def _gpu(self, uuid: str, labels: Mapping[str, str]) -> Gpu:
         self.driver = labels.get("DCGM_FI_DRIVER_VERSION", self.driver)
-        known = self._known.get(uuid)
-        pci = pci_address(labels.get("pci_bus_id", "")) or (known.pci if known else "")
+        known = self._known.get(uuid) or GpuDescription(uuid=uuid)
+        pci = pci_address(labels.get("pci_bus_id", "")) or known.pci
         slot = whole(labels.get("gpu", "")[:6])
-        slot = slot if slot is not None else known.slot if known else 0
-        if known is None or (known.pci, known.slot) != (pci, slot):
-            name = labels.get("modelName", "") or (known.name if known else "")
-            self._known[uuid] = GpuDescription(
-                uuid=uuid, pci=pci, slot=slot, name=name, serial=labels.get("DCGM_FI_DEV_SERIAL", "")
-            )
+        slot = known.slot if slot is None else slot
+        name, serial = labels.get("modelName") or known.name, labels.get("DCGM_FI_DEV_SERIAL") or known.serial
+        if uuid not in self._known or (known.pci, known.slot, known.name, known.serial) != (pci, slot, name, serial):
+            self._known[uuid] = GpuDescription(uuid=uuid, pci=pci, slot=slot, name=name, serial=serial)
         return Gpu(uuid=uuid, pci=pci, slot=slot)
 
 

@@ -18,6 +18,7 @@ from collectors.agent import AgentCore, Identity
 from collectors.backoff import Backoff
 from collectors.base import Collector, event
 from collectors.delivery import Delivery, Sender
+from collectors.folders import Folders
 from collectors.node import Node
 from collectors.pace import ticks
 from collectors.settings import AgentSettings, Machine
@@ -85,6 +86,7 @@ def serve(
         delivery = Delivery(spool, counters, clock, connect(f"agent-{name}", counters))
         health = HealthReporter(settings.cluster, "agent", name, run_id, counters, clock)
         logger.info("node=%s cluster=%s run_id=%d collectors=%s", name, settings.cluster, run_id, _names(collectors))
+        folders = Folders(settings)
         count, missed = 0, _Missed(counters)
         moments = ticks(clock, settings.interval_s, stop.is_set, missed)
         try:
@@ -95,6 +97,8 @@ def serve(
                 manager.alive(f"{count} ticks, {counters.gauges().get('spool_waiting', 0):g} records wait")
                 count += 1
                 counters.gauge("lag_s", (clock.now_ms() - tick_ms) / 1000)
+                if count % HEALTH_TICKS == 1:
+                    folders.look()
                 if count % HEALTH_TICKS == 0:
                     delivery.accept([health.record()])
                 delivery.pump()

@@ -8,6 +8,9 @@ from msgspec import Meta
 
 from runtime.settings import Connection, Positive, PrometheusPort
 
+URL = r"^$|^https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+)(:\d{1,5})?([/?]\S*)?$"
+"""Nothing, or an address with a host in it, and without a password: it would stand in logs."""
+
 
 class AgentSettings(Connection, frozen=True, kw_only=True):
     """Read from LOCKSTEP_* and the options of `lockstep agent`."""
@@ -38,8 +41,7 @@ class AgentSettings(Connection, frozen=True, kw_only=True):
         str, Meta(description="Folder where Slurm's prolog notes each GPU's job (DCGM_HPC_JOB_MAPPING_DIR)")
     ] = ""
     dcgm_url: Annotated[
-        str,
-        Meta(pattern=r"^$|^https?://", description="Read GPUs from this dcgm-exporter (http://localhost:9400/metrics)"),
+        str, Meta(pattern=URL, description="Read GPUs from this dcgm-exporter (http://localhost:9400/metrics)")
     ] = ""
     bmc_targets: Annotated[
         str, Meta(description="File of the management controllers it polls (the rack role): docs/collectors/cooling.md")

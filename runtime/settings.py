@@ -147,6 +147,8 @@ def _expected(cls: type[msgspec.Struct], name: str) -> str:
     kind = _kind(cls, name)
     if name == "broker":
         return "give HOST:PORT[,HOST:PORT]"
+    if name.endswith("_url"):
+        return "give http://HOST:PORT/PATH, or https"
     if _says_yes_or_no(kind):
         return "give yes or no"
     return f"give one of {', '.join(choices(kind))}" if choices(kind) else ""

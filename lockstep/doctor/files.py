@@ -5,6 +5,7 @@ import shutil
 from fnmatch import fnmatch
 from pathlib import Path
 
+from collectors.folders import wrong
 from collectors.processes import parse_environ
 from lockstep.doctor.check import Check, Machine, State
 
@@ -16,6 +17,7 @@ MIB = 1 << 20
 
 NAMED = {
     "flight_dir": "flight recorder",
+    "job_log_dir": "job logs",
     "job_mapping_dir": "Slurm's mapping",
     "bmc_targets": "rack's controllers",
     "bms_dir": "building's values",
@@ -121,13 +123,19 @@ def named(machine: Machine) -> list[Check]:
     for setting, means in NAMED.items():
         path = getattr(machine.agent, setting)
         option = f"--{setting.replace('_', '-')}"
-        if path and not os.access(path, os.R_OK):
-            missing = "cannot be read" if os.path.exists(path) else "is not there"
+        missing = "" if not path else _unreadable(path) if setting == "bmc_targets" else wrong(path)
+        if missing:
             checks.append(Check(means, "broken", f"{path} {missing}", f"make it readable, or set {option}"))
         elif path:
             checks.append(Check(means, "ok", path))
     absent = ", ".join(means for setting, means in NAMED.items() if not getattr(machine.agent, setting))
     return [*checks, Check("", "absent", f"not set up: {absent}")] if absent else checks
+
+
+def _unreadable(path: str) -> str:
+    if os.path.isdir(path):
+        return "is a folder"
+    return "" if os.access(path, os.R_OK) else "cannot be read" if os.path.exists(path) else "is not there"
 
 
 def spool(machine: Machine) -> list[Check]:

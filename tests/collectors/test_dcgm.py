@@ -44,13 +44,13 @@ USUAL = {
 class Rig:
     """A scrape that a test writes, a clock, and the collector between them."""
 
-    def __init__(self, gpus: int = 2) -> None:
+    def __init__(self, gpus: int = 2, known: tuple[Gpu, ...] = ()) -> None:
         self.clock = FakeClock(T0)
         self.fields = [dict(USUAL) for _ in range(gpus)]
         self.more = ""
         self.seconds = 0
         self.still = False
-        self.collector = DcgmCollector(self.text, self.clock)
+        self.collector = DcgmCollector(self.text, self.clock, known)
 
     def text(self) -> str:
         lines = ["# HELP DCGM_FI_DEV_POWER_VIOLATION Throttling duration due to power constraints (in us)."]
@@ -207,6 +207,57 @@ def test_a_gpu_that_is_no_longer_exported_keeps_its_row() -> None:
     reading = rig.tick()
     assert reading.sections["gpu"].rows == ("GPU-0", "GPU-1")
     assert math.isnan(value(reading, "power_w", 1))
+
+
+def events(reading: Reading) -> list[tuple[str, str, str, str]]:
+    found = [draft for draft in reading.drafts if isinstance(draft, Event)]
+    return [(event.kind, event.severity, event.gpu, event.pci) for event in found]
+
+
+def test_a_gpu_that_three_scrapes_lack_is_lost_once_and_back_when_one_has_it() -> None:
+    rig = Rig()
+    rig.tick()
+    gone = rig.fields.pop()
+    assert [events(rig.tick()) for _ in range(4)] == [[], [], [("gpu_lost", "critical", "GPU-1", "0001:1b:00.0")], []]
+    assert rig.tick().missing["lost"] == len(names("gpu"))
+    rig.fields.append(gone)
+    assert events(rig.tick()) == [("gpu_back", "info", "GPU-1", "0001:1b:00.0")]
+    assert events(rig.tick()) == []
+
+
+def test_a_scrape_that_stays_the_same_loses_no_gpu() -> None:
+    rig = Rig()
+    rig.tick()
+    rig.fields.pop()
+    rig.tick()
+    rig.still = True
+    assert [events(rig.tick()) for _ in range(5)] == [[]] * 5
+
+
+def test_a_gpu_lost_while_no_agent_ran_is_missed_at_the_next_start() -> None:
+    known = (Gpu(uuid="GPU-0", pci="0000:1b:00.0", slot=0), Gpu(uuid="GPU-9", pci="0009:1b:00.0", slot=9))
+    rig = Rig(known=known)
+    said = [events(rig.tick()) for _ in range(3)]
+    assert said == [[], [], [("gpu_lost", "critical", "GPU-9", "0009:1b:00.0")]]
+    reading = rig.tick()
+    assert reading.sections["gpu"].rows == ("GPU-0", "GPU-1", "GPU-9")
+    assert [(d.uuid, d.name) for d in rig.collector.descriptions()] == [
+        ("GPU-0", "NVIDIA H100 80GB HBM3"),
+        ("GPU-9", ""),
+        ("GPU-1", "NVIDIA H100 80GB HBM3"),
+    ]
+
+
+def test_a_gpu_in_whose_place_another_one_is_was_taken_out_and_is_forgotten() -> None:
+    rig = Rig(known=(Gpu(uuid="GPU-old", pci="0001:1b:00.0", slot=1),))
+    assert [events(rig.tick()) for _ in range(4)] == [[]] * 4
+    assert [gpu.uuid for gpu in rig.tick().gpus] == ["GPU-0", "GPU-1"]
+    assert [d.uuid for d in rig.collector.descriptions()] == ["GPU-0", "GPU-1"]
+
+
+def test_an_exporter_whose_address_is_none_is_unreachable() -> None:
+    with pytest.raises(CollectorError, match=r"unreachable: dcgm-exporter at http://127\.0\.0\.1:99999/"):
+        fetcher("http://127.0.0.1:99999/", "dcgm-exporter", 0.5)()
 
 
 def test_mig_instances_have_rows_of_their_own_and_their_parent_no_utilisation() -> None:

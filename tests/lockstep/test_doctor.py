@@ -185,7 +185,7 @@ def test_steps_alerts_and_ports(tmp_path: Path) -> None:
 def test_what_other_settings_name(tmp_path: Path) -> None:
     check = only(files.named(machine(tmp_path)))
     assert check == Check(
-        "", "absent", "not set up: flight recorder, Slurm's mapping, rack's controllers, building's values"
+        "", "absent", "not set up: flight recorder, job logs, Slurm's mapping, rack's controllers, building's values"
     )
     told = machine(
         tmp_path, flight_dir=str(tmp_path), job_mapping_dir="/none/such", bmc_targets=__file__, bms_dir=str(tmp_path)
@@ -195,7 +195,10 @@ def test_what_other_settings_name(tmp_path: Path) -> None:
         ("Slurm's mapping", "broken"),
         ("rack's controllers", "ok"),
         ("building's values", "ok"),
+        ("", "absent"),
     ]
+    file = only(files.named(machine(tmp_path, job_log_dir=__file__))[:1])
+    assert (file.name, file.state, file.seen) == ("job logs", "broken", f"{__file__} is no folder")
 
 
 @pytest.mark.parametrize(
