@@ -3,7 +3,8 @@
 Readings every 2 s meet a training step of 10.6 s at any phase, so a node's power is compared with the median of all
 nodes over three, ten and thirty steps before its own past is asked. The first long run gives the limits for the budget
 (extreme-value tail), the others are judged with them; a run shorter than its warm-up cannot be judged. On the second
-long run drops and steps are put onto each node by itself (semi-synthetic: real background, invented fault).
+long run drops and steps are put onto each node by itself (semi-synthetic: real background, invented fault). What the
+product itself says of the same nodes stands beside it (`host_power`).
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bench.quality import host_power
 from detectors.baseline import Baseline
 from detectors.budget import PER_DAYS, alarm_p, events_at_most
 from detectors.calibration import Shares, calibrate
@@ -48,9 +50,11 @@ CLEAR = 30
 
 def run(folder: Path) -> dict[str, Any]:
     """All `*.parquet` of the folder (`time_ms`, `node`, `power_w`)."""
-    runs = {path.stem: relative(path) for path in sorted(folder.glob("*.parquet"))}
+    paths = sorted(folder.glob("*.parquet"))
+    runs = {path.stem: relative(path) for path in paths}
     long = [name for name, power in runs.items() if len(power) > 2 * WARM_UP]
     answer: dict[str, Any] = {"budget_per_10000_node_days": BUDGET, "too_short": len(runs) - len(long)}
+    answer["host_watch"] = host_power.run(paths, BUDGET, INTERVAL_S, WARM_UP)
     if len(long) < 2:
         return answer | {"left_out": f"{len(long)} runs longer than {2 * WARM_UP * INTERVAL_S:.0f} s; two are needed"}
     limits = [limit_of(runs[long[0]], window) for window in WINDOWS]
@@ -166,7 +170,7 @@ def injected(power: Floats, limits: Sequence[float], kind: str, ticks: int | Non
 def text(answer: dict[str, Any]) -> str:
     """As lines."""
     if "left_out" in answer:
-        return str(answer["left_out"])
+        return f"{answer['left_out']}\n{host_power.text(answer['host_watch'])}"
     lines = [
         f"limits {', '.join(f'{limit:.1f}' for limit in answer['limit_spreads'])} spreads from {answer['limit_from']} "
         f"for {BUDGET:.0f} findings per 10,000 node-days; {answer['too_short']} runs are too short to be judged"
@@ -181,4 +185,4 @@ def text(answer: dict[str, Any]) -> str:
         f"{i['kind']} of {i['size']:.0%}: {i['found']} of {i['nodes']} nodes, median delay {i['median_delay_s']} s"
         for i in answer["injected"]
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, host_power.text(answer["host_watch"])])
