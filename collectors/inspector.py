@@ -134,14 +134,21 @@ MOST_HEADERS = 1000
 _COLLECTIVE, _POINT_TO_POINT = b'"coll_perf":', b'"p2p_perf":'
 _BARE = (b"{" + _COLLECTIVE, b"{" + _POINT_TO_POINT)
 _TIME = b'"dump_timestamp_us":'
+_TO_COLLECTIVE = len(_COLLECTIVE)
 _FIRST_TIME, _LAST_TIME = b"1000000000000000", b"%d" % MAX_TIME_US
 """As long as each other: times of other lengths are not looked for."""
 
+_NAN, _sound_collective = math.nan, SOUND_COLLECTIVE.decode
+"""Thousands of times a second: what need not be looked up is not."""
+
 
 class _Beginning(NamedTuple):
-    """Lines that begin with these bytes, up to a time: what stands from there to the operation, and who says it."""
+    """Lines that begin with `begin`, whose time is in the bytes from `at` to `to`, and that go on with `middle` up to
+    the operation: who says it."""
 
     begin: bytes
+    at: int
+    to: int
     middle: bytes
     process: Process
     member: Member
@@ -160,7 +167,7 @@ class InspectorReader:
         self._members: dict[bytes, Member] = {}
         self._beginnings: dict[bytes, _Beginning | None] = {}
         """By their bytes; None for one that is of no use."""
-        self._beginning = _Beginning(b"\n", b"", Process("", -1), Member("", "", 0, 0, 0))
+        self._beginning = _Beginning(b"\n", 0, 0, b"", Process("", -1), Member("", "", 0, 0, 0))
         """The last one: communicators are written one after another."""
         self._process = Process("", -1)
 
@@ -207,21 +214,18 @@ class InspectorReader:
                 if another is None:
                     return None
                 known = self._beginning = another
-            begin, middle, process, member = known
-            at = len(begin)
-            time = line[at : at + len(_LAST_TIME)]
-            at += len(_LAST_TIME)
-            if not (line.startswith(middle, at) and time.isdigit() and _FIRST_TIME <= time <= _LAST_TIME):
+            _, at, to, middle, process, member = known
+            time = line[at:to]
+            if not (line.startswith(middle, to) and time.isdigit() and _FIRST_TIME <= time <= _LAST_TIME):
                 return None
-            dump_us, left = int(time), 0
-            at += len(middle)
+            dump_us, at, left = int(time), to + len(middle), 0
         found: Perf | Rejected
         try:
             if line[-1:] != b"}":
                 return None
             if line.startswith(_COLLECTIVE, at):
-                c = SOUND_COLLECTIVE.decode(line[at + len(_COLLECTIVE) : -1])
-                start, stop = (math.nan, math.nan) if c.event_trace_ts is None else _span(c.event_trace_ts)
+                c = _sound_collective(line[at + _TO_COLLECTIVE : -1])
+                start, stop = (_NAN, _NAN) if c.event_trace_ts is None else _span(c.event_trace_ts)
                 found = Perf(
                     process, member, c.coll, c.coll_sn, c.coll_msg_size_bytes, c.coll_exec_time_us, dump_us, start,
                     stop, None, c.coll_timing_source, c.coll_algo, c.coll_proto,
@@ -246,7 +250,7 @@ class InspectorReader:
         middle = line[to:end]
         if len(self._beginnings) >= MOST_HEADERS:
             self._beginnings.clear()
-        self._beginnings[begin] = _Beginning(begin, middle, process, member) if _is_one(begin, middle) else None
+        self._beginnings[begin] = _Beginning(begin, at, to, middle, process, member) if _is_one(begin, middle) else None
 
     def _who(self, line: Line) -> tuple[Process, Member, int] | Rejected:
         header, metadata = bytes(line.header), line.metadata
