@@ -12,6 +12,8 @@ from fake_clock import FakeClock
 from collectors.base import CollectorError, Reading
 from collectors.dcgm import STALE_S, DcgmCollector, DcgmXids
 from collectors.http_text import fetcher
+from collectors.known_gpus import KnownGpus
+from runtime.health import Counters
 from schemas.event import Event
 from schemas.frame import Gpu
 from schemas.metrics import names
@@ -246,6 +248,17 @@ def test_a_gpu_lost_while_no_agent_ran_is_missed_at_the_next_start() -> None:
         ("GPU-9", ""),
         ("GPU-1", "NVIDIA H100 80GB HBM3"),
     ]
+
+
+def test_the_gpus_of_an_exporter_are_kept_over_a_restart_of_the_agent(tmp_path: Path) -> None:
+    rig = Rig()
+    before = KnownGpus(tmp_path / "gpus", rig.clock, Counters())
+    before.load()
+    before.note(rig.tick())
+    later = Rig(gpus=1, known=KnownGpus(tmp_path / "gpus", rig.clock, Counters()).load())
+    readings = [later.tick() for _ in range(3)]
+    assert [events(reading) for reading in readings][-1] == [("gpu_lost", "critical", "GPU-1", "0001:1b:00.0")]
+    assert readings[-1].sections["gpu"].rows == ("GPU-0", "GPU-1")
 
 
 def test_a_gpu_in_whose_place_another_one_is_was_taken_out_and_is_forgotten() -> None:
