@@ -65,6 +65,8 @@ def command(
     on: the report says whose alarms there would have been in it.
     """
     from detectors.alarm import FINDINGS
+    from lockstep.publish import LEAD_MS, published
+    from lockstep.publish import publish as put
     from lockstep.train import Order, train
     from storage.client import get_client
     from storage.samples import newest_ms
@@ -76,8 +78,9 @@ def command(
     if output is not None and not output.parent.is_dir():
         raise UserError(f"--output={output}: there is no folder {output.parent}")
     margin_ms = duration_ms(margin, "--margin")
-    if publish:
+    if publish:  # what would fail at the end fails now
         wait_for_broker(connection, BROKER_S, say)
+        published(connection)
     with contextlib.closing(get_client(settings(ClickHouse, options), timeout_s=600)) as client:
         newest = newest_ms(client, connection.cluster) if until == NEWEST else None
         to_ms = (newest or clock.now_ms()) + 1000 if until == NEWEST else moment_ms(until, "--to", clock.now_ms())
@@ -112,9 +115,6 @@ def command(
     answer = msgspec.to_builtins(report) | {"file": str(path)}
     lines = [*_lines(report), f"written      {path}, {len(data) / 1000:.0f} kB"]
     if publish:
-        from lockstep.publish import LEAD_MS, published
-        from lockstep.publish import publish as put
-
         record = put(connection, forest, clock.now_ms() + LEAD_MS, published(connection))
         answer |= {"published_from_ms": record.ts_ms}
         lines.append(f"published    {record.model} scores from {shown(record.ts_ms)} UTC on")
