@@ -1,5 +1,6 @@
 """Bodies in and out of bounded memory: small ones stay in memory, large ones go through a file in the data folder."""
 
+import asyncio
 from collections.abc import AsyncIterable, Callable
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -9,6 +10,9 @@ from storage.engine.answer import CHUNK
 from storage.engine.compress import Decoder, Encoder
 
 IN_MEMORY = 8 << 20
+
+PIECE = 1024
+"""Of what is compressed: 32 MiB at the worst (zstd, blocks of one letter repeated)."""
 
 Spool: TypeAlias = "SpooledTemporaryFile[bytes]"
 
@@ -21,9 +25,19 @@ def spool(folder: Path) -> Spool:
 async def receive(chunks: AsyncIterable[bytes], decoder: Decoder, body: Spool) -> None:
     """Take a whole request into `body`. Nothing runs before it is here: a broken upload inserts nothing."""
     async for chunk in chunks:
-        body.write(decoder.feed(chunk))
+        if decoder.plain or len(chunk) <= PIECE:
+            body.write(decoder.feed(chunk))
+        else:
+            await asyncio.to_thread(_take, chunk, decoder, body)
     decoder.finish()
     body.seek(0)
+
+
+def _take(chunk: bytes, decoder: Decoder, body: Spool) -> None:
+    """Bytes that say little may hold a thousand times as many: those take their time, and pass through memory in
+    parts."""
+    for start in range(0, len(chunk), PIECE):
+        body.write(decoder.feed(chunk[start : start + PIECE]))
 
 
 def collect(following: Callable[[], bytes | None], encoder: Encoder, body: Spool) -> int:

@@ -96,6 +96,11 @@ class Decoder:
         self._make = _DECODERS.get(encoding)
         self._frame: Any = None
 
+    @property
+    def plain(self) -> bool:
+        """Whether bytes come out as they go in."""
+        return self._make is None
+
     def feed(self, data: bytes) -> bytes:
         """What `data` holds, as far as it is complete."""
         if self._make is None:
