@@ -90,8 +90,11 @@ def rising(values: Floats, z_least: float = Z) -> Slope | None:
     apart = (at[j] - at[i]).astype(np.float64)
     differences = there[j] - there[i]
     rises = float(np.sign(differences).sum())
-    variance = _variance(there) * _inflation(there, at)
+    variance = _variance(there)
     if variance <= 0 or (rises - 1) / variance**0.5 < z_least:
+        return None  # the next factor is at least 1
+    variance *= _inflation(there, at)
+    if (rises - 1) / variance**0.5 < z_least:
         return None
     slopes = np.sort(differences / apart)
     off = Z_BOUNDS * variance**0.5 / 2

@@ -90,7 +90,8 @@ def _apart(own: Floats, beside: Floats, bar: float) -> Slope | None:
     """The slope of what a series is less its peers, where it surely leaves them, on the series' own line: load and
     season, which all share, make the own slope unsure. At least half of it must be the series' own way: peers that get
     better are no risk."""
-    apart, line = rising(beside, bar), rising(own, -np.inf)
+    apart = rising(beside, bar)
+    line = None if apart is None else rising(own, -np.inf)
     if apart is None or line is None or line.slope < apart.slope / 2:
         return None
     return apart._replace(
