@@ -34,7 +34,7 @@ from detectors.drift_gpu_read import (
 )
 from detectors.drift_ladder import HOUR_MS, RUNGS, Ladder, LadderState
 from detectors.drift_limits import GPU_LIMITS, Limit
-from detectors.drift_repeats import REMAPS, XIDS, Repeats
+from detectors.drift_repeats import REMAPS, WAITING, XIDS, Repeats
 from detectors.drift_watch import HEARTBEAT_MS, Watched, close_others, drifts, heartbeats, observed, rule
 from detectors.episode import Episode, Episodes, Verdict
 from detectors.state import unpack
@@ -44,7 +44,7 @@ from schemas.frame import NodeFrame
 
 MINUTE_MS = 60_000
 
-RULES = (*(rule(limit) for limit in GPU_LIMITS), REMAPS, XIDS)
+RULES = (*(rule(limit) for limit in GPU_LIMITS), REMAPS, XIDS, WAITING)
 
 INSTANCE = "MIG-"
 """How the name of an instance begins."""
@@ -94,8 +94,8 @@ class GpuDrift:
             return ()
         self._minute = minute
         ended = self._ladder.advance(frame.ts_ms)
-        pending = self._read(frame)
-        said = self._judge(frame.ts_ms, ended, pending) if ended else []
+        self._read(frame)
+        said = self._judge(frame.ts_ms, ended) if ended else []
         return (*said, *heartbeats(self._episodes, RULES, frame.ts_ms))
 
     def note(self, event: Event) -> None:
@@ -138,12 +138,12 @@ class GpuDrift:
         """When this node last had the GPU."""
         return self._ladder.seen_ms(gpu)
 
-    def _read(self, frame: NodeFrame) -> frozenset[str]:
-        """Take the minute's numbers in; returns the GPUs that wait for a reset to remap a row."""
+    def _read(self, frame: NodeFrame) -> None:
+        """Take the minute's numbers in."""
         self._pci = {gpu.pci: gpu.parent or gpu.uuid for gpu in frame.gpus if gpu.pci} or self._pci
         worst, matrix = self._links.take(), frame.sections.get("gpu")
         if matrix is None:
-            return frozenset()
+            return
         raw, _ = self._ranges.apply(self._columns.select(matrix))
         gpus = matrix.rows
         if any(map(_is_part, gpus)):
@@ -161,7 +161,9 @@ class GpuDrift:
         for i in np.flatnonzero(rates[:, REMAPS_AT] > 0).tolist():
             was, now = float(before[i, REMAPS_AT]), float(raw[i, REMAPPED])
             self._repeats.setdefault(gpus[i], Repeats()).remapped(frame.ts_ms, was, now)
-        return frozenset(gpus[i] for i in np.flatnonzero(raw[:, PENDING] > 0).tolist())
+        for gpu, pending in zip(gpus, raw[:, PENDING].tolist(), strict=True):
+            if pending > 0 or (pending == 0 and gpu in self._repeats):
+                self._repeats.setdefault(gpu, Repeats()).waits(frame.ts_ms, pending > 0)
 
     def _welcome(self, gpu: str, ts_ms: int) -> None:
         """A GPU that came from another node brings its past along."""
@@ -183,7 +185,7 @@ class GpuDrift:
         if gpu in owner._repeats:
             self._repeats[gpu] = owner._repeats.pop(gpu)
 
-    def _judge(self, ts_ms: int, rungs: tuple[int, ...], pending: frozenset[str]) -> list[Finding]:
+    def _judge(self, ts_ms: int, rungs: tuple[int, ...]) -> list[Finding]:
         """Once an hour, of the GPUs that were here in it; what was said of one that is gone is over."""
         ladder = self._ladder
         here = [ts_ms - (ladder.seen_ms(gpu) or 0) <= HOUR_MS for gpu in ladder.rows]
@@ -199,7 +201,7 @@ class GpuDrift:
         for gpu in gpus:
             who, subject = self._watched(gpu)
             repeats = self._repeats.get(gpu)
-            for what, verdict in (repeats or Repeats()).verdicts(ts_ms, who, gpu in pending).items():
+            for what, verdict in (repeats or Repeats()).verdicts(ts_ms, who).items():
                 if verdict is not None or not self._episodes.idle(what):
                     words = None if verdict is None else partial(_same, verdict)
                     said += self._episodes.observe(what, subject, verdict is not None, ts_ms, words)

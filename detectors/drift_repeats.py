@@ -7,7 +7,7 @@ import msgspec
 from detectors.drift_limits import HEALTHY_DAYS, REMAP_ROWS
 from detectors.drift_watch import PLAN, spoken
 from detectors.episode import Rule, Verdict
-from detectors.event_rules import XID_CAUSES
+from detectors.event_rules import ACTION, XID_CAUSES
 from detectors.recurrence import Marks, pace, too_often
 from detectors.relation import RISK
 from schemas.event import Event
@@ -15,15 +15,22 @@ from schemas.finding import Evidence
 
 REMAPS = Rule(f"{RISK}row_remaps", "degradation")
 XIDS = Rule(f"{RISK}xids", "degradation")
+WAITING = Rule(f"{RISK}remap_pending", "degradation")
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
+WAITED_MS = DAY_MS
+"""A row that is marked for remapping is spare only after a reset (gpud, DCGM: reset the GPU); a day is for whoever
+resets nodes between jobs anyway."""
+
 
 class Repeats(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What came back to one GPU: row remaps (the total after each), and XIDs (their codes)."""
+    """What came back to one GPU: row remaps (the total after each), and XIDs (their codes); and since when a remap
+    waits for a reset."""
 
     remaps: Marks = msgspec.field(default_factory=Marks)
     xids: Marks = msgspec.field(default_factory=Marks)
+    waits_since_ms: int | None = None
 
     def remapped(self, ts_ms: int, before: float, now: float) -> None:
         """Rows remapped within an hour are one event."""
@@ -34,11 +41,18 @@ class Repeats(msgspec.Struct, kw_only=True, omit_defaults=True):
         if event.kind == "xid" and event.code in XID_CAUSES:
             self.xids.add(event.ts_ms, float(event.code), DAY_MS)
 
-    def verdicts(self, now_ms: int, who: str, pending: bool) -> dict[Rule, Verdict | None]:
+    def waits(self, ts_ms: int, pending: bool) -> None:
+        """Whether a remap waits for a reset now."""
+        self.waits_since_ms = None if not pending else ts_ms if self.waits_since_ms is None else self.waits_since_ms
+
+    def verdicts(self, now_ms: int, who: str) -> dict[Rule, Verdict | None]:
         """By rule what is to be said; None where a healthy GPU could have had as many."""
-        remaps, xids = self.remaps.within(now_ms), self.xids.within(now_ms)
+        remaps, xids, since_ms = self.remaps.within(now_ms), self.xids.within(now_ms), self.waits_since_ms
         return {
-            REMAPS: _remaps(self.remaps, now_ms, who, pending) if too_often(remaps, HEALTHY_DAYS) else None,
+            WAITING: None if since_ms is None or now_ms - since_ms < WAITED_MS else _waiting(since_ms, now_ms, who),
+            REMAPS: _remaps(self.remaps, now_ms, who, since_ms is not None)
+            if too_often(remaps, HEALTHY_DAYS)
+            else None,
             XIDS: _xids(self.xids, now_ms, who) if too_often(xids, HEALTHY_DAYS) else None,
         }
 
@@ -68,6 +82,20 @@ def _remaps(marks: Marks, now_ms: int, who: str, pending: bool) -> Verdict:
             PLAN,
         ),
     )  # fmt: skip
+
+
+def _waiting(since_ms: int, now_ms: int, who: str) -> Verdict:
+    told = f"a row remap of {who} waits for a reset, for {spoken((now_ms - since_ms) / HOUR_MS)}"
+    return Verdict(
+        cause="gpu_memory_error",
+        confidence=0.6,
+        score=1.0,
+        summary=told,
+        evidence=(
+            Evidence(text=f"{told}; until then its page is only left out", metric="remap_pending", value=1.0),
+            Evidence(text="Reset the GPU when its job ends", metric=ACTION),
+        ),
+    )
 
 
 def _xids(marks: Marks, now_ms: int, who: str) -> Verdict:

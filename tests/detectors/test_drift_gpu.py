@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
-from slow_frames import CORRECTED, DAY_MS, IDLE, MARGIN, REPLAYS, ROWS, START_MS, slow_node
+from slow_frames import CORRECTED, DAY_MS, IDLE, MARGIN, PENDING, REPLAYS, ROWS, START_MS, slow_node
 
 from detectors.drift_gpu import GpuDrift
 from detectors.incident import IncidentBook
@@ -111,6 +111,15 @@ def test_rows_remapped_at_once_are_one_event() -> None:
         values[3, ROWS] = 4 * (day > 1)
 
     assert told(slow_node(3, at_once)) == []
+
+
+def test_a_remap_that_waits_for_a_reset_for_a_day() -> None:
+    def waits(values: np.ndarray, day: float) -> None:
+        values[2, PENDING] = np.nan if 0.8 < day < 0.9 else 0.5 < day < 2
+        values[3, PENDING] = day % 0.5 < 0.4
+
+    found = edges(told(slow_node(2.3, waits)))
+    assert found == [("open", "risk.remap_pending", "GPU-2", 1), ("close", "risk.remap_pending", "GPU-2", 2)]
 
 
 def test_a_bit_error_rate_that_rises_is_at_dcgms_limit_when_it_is_said_to_be() -> None:
