@@ -7,7 +7,8 @@ part is what a hang is seen from.
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from collectors.base import UNSTAMPED, Collector, LineSource, NoData, Reading
@@ -164,6 +165,7 @@ class CollectiveReducer:
         blocks: list[Block] = []
         progress: list[Progress] = []
         seen = missed = 0
+        samplers = _Samplers(level, Counter(id_ for _, rank in ranks for id_ in rank.members))
         for _, rank in ranks:
             if not rank.members or rank.claim is None:
                 continue
@@ -172,7 +174,7 @@ class CollectiveReducer:
             for id_, member in rank.members.items():
                 index[id_] = len(communicators)
                 communicators.append(_communicator(member, number, rank.claim.gpu))
-            operations += _operations(rank.pending, index, level)
+            operations += _operations(rank.pending, index, samplers)
             over = rank.blocks.take(rank.streams.values(), final)
             blocks += [as_block(index[key.communicator], self._k, key, sums) for key, sums in over]
             for (id_, function), stream in rank.streams.items():
@@ -231,17 +233,25 @@ class CollectivesCollector:
         return Reading(missing=dict(rejected), drafts=tuple(frames))
 
 
-def _operations(pending: Iterable[Perf], index: dict[str, int], level: int) -> list[Operation]:
-    samplers: dict[tuple[str, Function], Callable[[int], bool]] = {}
-    operations: list[Operation] = []
-    for p in pending:
-        id_, function, sn = p.member.id, p.function, p.sn
-        keeps = samplers.get((id_, function))
-        if keeps is None:
-            keeps = samplers[id_, function] = sampling.sampler(id_, function, level)
-        if keeps(sn):
-            operations.append(Operation(index[id_], function, sn, p.size_bytes, p.exec_time_us, _completed_ms(p)))
-    return operations
+class _Samplers(dict[tuple[str, Function], Callable[[int], bool]]):
+    """What keeps an operation by its number, by stream; ranks of this node that share one ask for the same numbers."""
+
+    def __init__(self, level: int, here: Mapping[str, int]) -> None:
+        """`here` are the ranks of each communicator on this node."""
+        self._level, self._here = level, here
+
+    def __missing__(self, stream: tuple[str, Function]) -> Callable[[int], bool]:
+        keeps = sampling.sampler(*stream, self._level)
+        self[stream] = keeps = cache(keeps) if self._here[stream[0]] > 1 else keeps
+        return keeps
+
+
+def _operations(pending: Iterable[Perf], index: dict[str, int], samplers: _Samplers) -> list[Operation]:
+    return [
+        Operation(index[p.member.id], p.function, p.sn, p.size_bytes, p.exec_time_us, _completed_ms(p))
+        for p in pending
+        if samplers[p.member.id, p.function](p.sn)
+    ]
 
 
 def _completed_ms(perf: Perf) -> int:
