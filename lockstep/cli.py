@@ -3,6 +3,7 @@
 So the agent on a node never imports what only a worker needs, and `--help` is quick.
 """
 
+import contextlib
 import errno
 import importlib
 import os
@@ -119,7 +120,9 @@ def main() -> None:
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        # What is still held back goes nowhere, or Python complains of it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        click.echo(f"lockstep: {error.filename or 'the output'} cannot be written: {error.strerror}", err=True)
+        with contextlib.suppress(OSError):  # the engine's process may open no device
+            # What is still held back goes nowhere, or Python complains of it at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        where = f" {error.filename}" if error.filename else ""
+        click.echo(f"lockstep: cannot write{where}: {error.strerror}", err=True)
         sys.exit(2)

@@ -192,6 +192,8 @@ async def _form(request: web.Request) -> list[tuple[str, str]]:
                     NOT_IMPLEMENTED, "External data is not supported by the embedded engine: insert it"
                 )
             fields.append((part.name or "", bytes(await part.read(decode=True)).decode("utf-8", "surrogateescape")))
+    except web.HTTPRequestEntityTooLarge as error:
+        raise ClickHouseError(QUERY_IS_TOO_LARGE, f"A field of the form is too large: {error.text}") from None
     except (ValueError, AssertionError, LookupError) as error:
         raise ClickHouseError(BAD_ARGUMENTS, f"The form cannot be read: {error}") from None
     return fields

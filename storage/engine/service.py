@@ -30,6 +30,8 @@ def run(folder: Path, settings: EngineSettings, ready: Callable[[int], None], st
         database = Database(folder, settings)
     except ClickHouseError as error:
         raise UserError(f"data folder {folder}: the engine does not start: {error.text[:300]}") from None
+    except OSError as error:
+        raise UserError(f"data folder {folder}: {error.strerror}; free some there, or choose another") from None
     try:
         lanes = Lanes(database, Connections(database.connection, time.monotonic))
         server = Server(lanes, Access(settings.clickhouse_user, settings.clickhouse_password), folder / "spool")

@@ -35,7 +35,7 @@ def test_a_full_disk_under_the_output_is_one_line() -> None:
             [sys.executable, "-m", "lockstep", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 2
-    assert done.stderr == "lockstep: the output cannot be written: No space left on device\n"
+    assert done.stderr == "lockstep: cannot write: No space left on device\n"
 
 
 def test_a_closed_standard_error_is_no_error(tmp_path: Path) -> None:

@@ -63,6 +63,15 @@ def sent(port: int, request: bytes) -> bytes:
         return answer.partition(b"\r\n")[0]
 
 
+def test_a_field_of_a_form_that_is_too_large_is_refused_in_words(logged: tuple[int, Path]) -> None:
+    port, log = logged
+    before = len(log.read_text().splitlines())
+    field = b'--b\r\nContent-Disposition: form-data; name="query"\r\n\r\n' + b"x" * (3 << 20) + b"\r\n--b--\r\n"
+    head = POST + b"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: %d\r\n\r\n" % len(field)
+    assert sent(port, head + field).split()[1] in (b"400", b"413", b"500")
+    assert log.read_text().splitlines()[before:] == []
+
+
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_request_is_400_and_at_most_one_line(logged: tuple[int, Path], what: str) -> None:
     port, log = logged

@@ -67,6 +67,8 @@ def test_settings_that_cannot_work_are_one_line(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert str(file) in refused(file)
+    (tmp_path / "odd" / "users.xml").mkdir(parents=True)
+    assert "choose another" in refused(tmp_path / "odd")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
