@@ -42,8 +42,8 @@ class Consumer:
     `instance_id` is the slot of this process in its group: a successor with the same one takes over at once after a
     kill, without a rebalance; never run two at a time with the same. Use from one thread, and poll at least every
     five minutes. Whoever has much to catch up with polls all that was fetched at once (`max_records` of thousands): a
-    partition of which something is left over is not asked for again, and the question about the others alone waits
-    half a second for records that they do not have. Raises BrokerUnreachable where no broker is there.
+    partition of which something is left over is not asked for again yet, and the question about the others alone may
+    wait half a second for records that they do not have. Raises BrokerUnreachable where no broker is there.
 
     Records deleted before they were read are counted as dropped{retention} and logged. On the embedded broker, where
     only too fast a producer does that, they also raise BrokerLostRecords: from the `commit` that puts the position
