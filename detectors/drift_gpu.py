@@ -44,6 +44,9 @@ from schemas.frame import NodeFrame
 
 MINUTE_MS = 60_000
 
+STEPPED_BACK_MIN = 60
+"""A frame that is newer by its number and an hour older by its time: the clock had been wrong until then."""
+
 RULES = (*(rule(limit) for limit in GPU_LIMITS), REMAPS, XIDS, WAITING)
 
 INSTANCE = "MIG-"
@@ -58,6 +61,7 @@ PHYSICAL = "GPU-"
 
 class _Learning(msgspec.Struct, kw_only=True):
     version: Literal[1] = 1
+    number: tuple[int, int]
     minute: int
     ladder: LadderState
     totals: dict[str, Past]
@@ -83,14 +87,19 @@ class GpuDrift:
         self._links, self._totals = LinkMinute(), Totals()
         self._repeats: dict[str, Repeats] = {}
         self._pci: dict[str, str] = {}
-        self._minute = -1
+        self._minute, self._number = -1, (-1, -1)
 
     def update(self, frame: NodeFrame) -> tuple[Finding, ...]:
         """Take one frame; mostly nothing is to be said."""
+        minute, number = frame.ts_ms // MINUTE_MS, (frame.run_id, frame.seq)
+        if number <= self._number:
+            return ()
+        self._number = number
         if (links := frame.sections.get("nvlink")) is not None:
             self._links.add(links)
-        minute = frame.ts_ms // MINUTE_MS
-        if minute <= self._minute:
+        if minute <= self._minute - STEPPED_BACK_MIN:
+            self._ladder.rewind(frame.ts_ms)
+        elif minute <= self._minute:
             return ()
         self._minute = minute
         ended = self._ladder.advance(frame.ts_ms)
@@ -106,6 +115,7 @@ class GpuDrift:
     def learning(self) -> bytes:
         return msgspec.msgpack.encode(
             _Learning(
+                number=self._number,
                 minute=self._minute,
                 ladder=self._ladder.save(),
                 totals=self._totals.save(),
@@ -125,7 +135,7 @@ class GpuDrift:
             old = unpack(learning, _Learning)
             self._ladder.restore(old.ladder)
             self._totals.restore(old.totals)
-            self._minute, self._repeats = old.minute, old.repeats
+            self._number, self._minute, self._repeats = old.number, old.minute, old.repeats
             self._pci, pending = old.pci, old.pending
             for gpu in self._ladder.rows:
                 other = self._known.get(gpu)

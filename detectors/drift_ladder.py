@@ -81,7 +81,7 @@ class Ladder:
         return self._seen_ms[self.rows.index(row)] if row in self.rows else None
 
     def advance(self, ts_ms: int) -> tuple[int, ...]:
-        """Let time pass; returns the rungs that have new points. Time never goes back."""
+        """Let time pass; returns the rungs that have new points. Time does not go back."""
         hour, before = ts_ms // HOUR_MS, self._hour
         if before < 0 or hour <= before:
             self._hour = max(before, hour)
@@ -95,6 +95,10 @@ class Ladder:
         self._hour = hour
         self._keep([i for i, seen_ms in enumerate(self._seen_ms) if ts_ms - seen_ms <= FORGET_MS])
         return tuple(i for i, rung in enumerate(RUNGS) if hour // rung.hours > before // rung.hours)
+
+    def rewind(self, ts_ms: int) -> None:
+        """The clock was wrong and is right now: what is known stays, time goes on from here."""
+        self._hour = ts_ms // HOUR_MS
 
     def add(self, ts_ms: int, rows: Sequence[str], values: Float32) -> None:
         """Readings (rows, columns) of a moment in the present hour; NaN is none. Rows beyond MOST_ROWS are left out."""

@@ -23,6 +23,9 @@ from schemas.metrics import Section
 
 MINUTE_MS = 60_000
 
+STEPPED_BACK_MIN = 24 * 60
+"""A frame a day older than the newest: the clock had been wrong until then. What is sent again is younger."""
+
 EFFORTS: dict[Section, Limit] = {"fan": FAN_EFFORT, "cdu": PUMP_EFFORT, "loop": VALVE_OPENING}
 RULES = tuple(rule(limit) for limit in EFFORTS.values())
 
@@ -56,6 +59,9 @@ class RackDrift:
     def update(self, frame: RackFrame) -> tuple[Finding, ...]:
         """Take one frame; each section once a minute."""
         minute = frame.ts_ms // MINUTE_MS
+        if minute < self._last.get("", -1) - STEPPED_BACK_MIN:
+            self._ladder.rewind(frame.ts_ms)
+            self._last = {}
         due = [name for name in EFFORTS if name in frame.sections and minute > self._last.get(name, -1)]
         beats = minute > self._last.get("", -1)
         self._last[""] = max(minute, self._last.get("", -1))

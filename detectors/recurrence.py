@@ -45,7 +45,9 @@ class Marks(msgspec.Struct, kw_only=True, omit_defaults=True):
             self._forget()
 
     def within(self, now_ms: int) -> int:
-        """How many lie within the window; older ones are forgotten."""
+        """How many lie within the window; older ones are forgotten, and those of a clock that was ahead."""
+        while self.at_ms and self.at_ms[-1] > now_ms + DAY_MS:
+            self.at_ms, self.value = self.at_ms[:-1], self.value[:-1]
         while self.at_ms and now_ms - self.at_ms[0] > WINDOW_MS:
             self._forget()
         return len(self.at_ms)

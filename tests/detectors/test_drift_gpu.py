@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from slow_frames import CORRECTED, DAY_MS, IDLE, MARGIN, PENDING, REPLAYS, ROWS, START_MS, slow_node
 
 from detectors.drift_gpu import GpuDrift
@@ -189,11 +190,11 @@ def test_xids_that_speak_of_hardware_on_three_days_of_a_month() -> None:
 
 def test_an_xid_by_address_is_its_gpus() -> None:
     drift = GpuDrift("c", "n1")
-    frames = list(slow_node(4.2))
-    drift.update(frames[0])
-    for day in (0.5, 1.6, 2.7):
+    found: list[Finding] = []
+    for day in (0.5, 1.6, 2.7, 3.0):
+        found += told(slow_node(day, since_day=max(day - 0.4, 0)), drift)
         drift.note(xid(day, gpu="", pci="0000:02:00.0"))
-    assert {f.subject.gpu for f in told(frames[1:], drift)} == {"GPU-1"}
+    assert {f.subject.gpu for f in found} == {"GPU-1"}
 
 
 def test_saved_and_restored_at_any_moment_it_says_the_same_and_nothing_twice() -> None:
@@ -250,6 +251,16 @@ def test_its_past_is_found_after_a_restart_too_and_where_it_is_now_it_stays() ->
     told(slow_node(3.2, node="n3", names=["GPU-0"], gpus=1, since_day=3.1), twin)
     assert known["GPU-0"] is new
     assert new.seen_ms("GPU-0") is not None
+
+
+def test_a_clock_that_was_wrong_for_a_while_does_not_end_the_watch() -> None:
+    """A day in the year 2090, and the right time again: what came back is found as if nothing had been."""
+    drift = GpuDrift("c", "n1")
+    told(slow_node(0.4), drift)
+    ahead = [replace(f, ts_ms=f.ts_ms + 23_000 * DAY_MS, seq=1000 + f.seq) for f in slow_node(1.4, since_day=0.4)]
+    told(ahead, drift)
+    after = [replace(f, run_id=2) for f in slow_node(3, quickly, since_day=0.4)]
+    assert {f.detector for f in told(after, drift)} == {"risk.row_remaps"}
 
 
 def test_what_was_said_of_a_gpu_that_was_taken_out_is_over() -> None:

@@ -49,6 +49,13 @@ def test_what_comes_close_together_is_one_and_what_is_old_is_forgotten() -> None
     assert marks.before == 5.0
 
 
+def test_what_a_clock_ahead_said_is_forgotten() -> None:
+    marks = Marks()
+    for day in (1, 2, 9_000):
+        marks.add(day * DAY_MS, 1.0, HOUR_MS)
+    assert marks.within(3 * DAY_MS) == 2
+
+
 def test_memory_is_bounded() -> None:
     marks = Marks()
     for day in range(100):

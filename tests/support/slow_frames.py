@@ -49,7 +49,7 @@ def slow_node(
     own = tuple(names) or tuple(f"GPU-{i}" for i in range(gpus))
     ends = tuple(f"{gpu}/{link}" for gpu in own for link in range(2))
     listed = tuple(Gpu(uuid=gpu, pci=f"0000:{i + 1:02x}:00.0") for i, gpu in enumerate(own))
-    for i, (day, ts_ms) in enumerate(moments(days, since_day)):
+    for i, (day, ts_ms) in enumerate(moments(days, since_day), int(since_day * 24 * AN_HOUR)):
         values = np.zeros((len(own), len(COLUMNS)), dtype="<f4")
         values[:, MARGIN] = 25 + 3 * np.sin(2 * np.pi * day) + random.standard_normal(len(own))
         values[:, 1:3] = power_w, 700.0
