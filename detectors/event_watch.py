@@ -247,4 +247,5 @@ class EventWatch:
 def _stands_for(event: Event) -> int:
     """How many events this one is: the last one of a flood stands for those that were left out."""
     folded = event.detail.get("folded", "")
-    return int(folded) if folded.isdecimal() else 1
+    # Longer ones are no count, and would be too large for a record.
+    return int(folded) if folded.isdecimal() and len(folded) < 10 else 1

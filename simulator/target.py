@@ -70,7 +70,7 @@ def _find(topology: Topology, target: str) -> tuple[int, str]:
         rank = int(np.random.default_rng([topology.seed, 1]).integers(topology.job_size))
         return int(topology.gpu_of_rank[rank]), "rank"
     if target.isdecimal():
-        if int(target) >= topology.job_size:
+        if len(target) > 9 or int(target) >= topology.job_size:
             raise UserError(f"--target {target}: the job has ranks 0 to {topology.job_size - 1}")
         return int(topology.gpu_of_rank[int(target)]), "rank"
     if target in topology.uuids:

@@ -161,7 +161,7 @@ def copy(origin: str, from_database: str, **options: Any) -> None:
     from storage.copy import copy as copy_all
 
     host, _, port = origin.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
         raise UserError(f"--from {origin}: give HOST:PORT")
     there = settings(ClickHouse, options)
     here = ClickHouse(clickhouse_host=host, clickhouse_port=int(port), clickhouse_database=from_database)

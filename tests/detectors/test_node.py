@@ -386,6 +386,15 @@ def test_a_flood_of_one_xid_is_one_finding_that_counts() -> None:
     assert later[-1].score == 500.0
 
 
+@pytest.mark.parametrize("folded", ["9" * 30, "9" * 5000, "-1", "1e5", "²", ""])
+def test_a_flood_that_counts_what_cannot_be_is_one_event(folded: str) -> None:
+    """Else one record of that kind would keep the state of its node from ever being stored again."""
+    node = detector()
+    for i in range(3):
+        node.note(event(i, code=48, gpu="GPU-1", seq=i, detail={"folded": folded}))
+    assert node.decisions()
+
+
 def test_a_repeated_event_is_not_counted_twice() -> None:
     node = warm(seconds=2)
     one = event(1, code=95, gpu="GPU-1", boot_id="b", kmsg_seq=7)

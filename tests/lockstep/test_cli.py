@@ -86,6 +86,8 @@ def test_what_is_wrong_is_one_line_and_exit_status_2(
         (["storage", "migrate", "--clickhouse-port", "1"], {}, "127.0.0.1:1 does not answer (Connection refused)"),
         (["query", "SELECT 1", "--clickhouse-host", "none.invalid"], {}, "none.invalid:8123 does not answer"),
         (["query", ""], {}, "the statement is empty: give SQL"),
+        (["storage", "copy", "--from", "h:" + "9" * 5000], {}, "give HOST:PORT"),
+        (["storage", "copy", "--from", "h:²"], {}, "give HOST:PORT"),
         (["query", "-"], {}, "standard input is empty: give SQL"),
         (["replay", "--speed", "nan", "x.csv"], {}, "nan is not a finite number"),
         (["replay", "--speed", "inf", "x.csv"], {}, "inf is not a finite number"),

@@ -427,6 +427,7 @@ def test_a_severity_may_be_given_as_the_part_that_is_lost() -> None:
     [
         ({"fault": "gpu_tired"}, "not a fault that can be simulated; choose from gpu_degraded"),
         ({"target": "5"}, "needs a --fault"),
+        ({"fault": "gpu_degraded", "target": "9" * 5000}, "the job has ranks 0 to"),
     ],
 )
 def test_a_fault_nobody_knows_is_one_line(settings: dict[str, str], says: str) -> None:
