@@ -32,6 +32,10 @@ log = logging.getLogger("lockstep.writer")
 LOOK_S = 0.5
 """Between two looks, in a wait, at whether health is due or the place in the group needs a poll."""
 
+STORED_S = 0.1
+"""A poll is no longer than this while a batch is being stored: a silent topic must not hold up its commit, for which
+producers on the embedded broker wait."""
+
 T = TypeVar("T")
 
 
@@ -156,7 +160,8 @@ class Writer:
             if left_s <= 0:
                 break
             self._take(batch)
-            for message in self._consumer.poll(min(limits.poll_messages, limits.batch_rows), left_s):
+            patience_s = left_s if self._storing is None else min(left_s, STORED_S)
+            for message in self._consumer.poll(min(limits.poll_messages, limits.batch_rows), patience_s):
                 batch.add(message, self._brakes)
             if self._storing is not None and self._storing.done():
                 self.settle(stop)

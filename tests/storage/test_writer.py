@@ -526,6 +526,24 @@ def test_stopped_while_inserting_what_was_taken_is_stored_and_committed(database
     assert samples(database, cluster) == all_samples(topics.committed)
 
 
+def test_a_batch_is_committed_as_soon_as_it_is_stored_although_the_topic_is_silent(database: Client) -> None:
+    topics = Topics().put(frame(next(clusters), 0))
+    process = Process(database, topics)
+    process.writer.turn(process.stop)
+    began = process.clock.seconds
+    poll, after = process.consumer.poll, list[float]()
+
+    def watched(max_records: int, timeout_s: float) -> list[Message]:
+        if topics.committed and not after:
+            after.append(process.clock.seconds - began)
+        until(lambda: process.writer._storing is None or process.writer._storing.done())
+        return poll(max_records, timeout_s)
+
+    process.consumer.poll = watched  # type: ignore[method-assign]
+    process.writer.turn(process.stop)
+    assert after == [pytest.approx(0.1)]
+
+
 def test_what_no_retry_can_help_is_said_while_the_topic_is_silent(database: Client) -> None:
     topics = Topics().put(frame(next(clusters), 0))
     process = Process(database, topics, failures=[DatabaseError("Code: 60. DB::Exception: Unknown table", code=60)])
