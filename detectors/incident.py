@@ -33,8 +33,10 @@ that of the cause, and who is late was tested over several rounds and told by tw
 other. Two detectors that agree are confirmed for the same reason."""
 
 TWO_SIDES = frozenset(("self_us", "step_us"))
-"""And a late rank whose steps show both sides, its own time up and its peers waiting for it: that is tested over many
-steps before the first word, and on real runs the first word never blamed another (docs/quality.md)."""
+IN_THE_PROCESS = ("data_loading", "python_stall", "allocator_stall", "sporadic_stall")
+"""And a late rank whose steps show both sides, its own time up and its peers waiting for it, where the cause is one of
+its process: that is tested over many steps before the first word, and nobody swaps a GPU for it. What may be hardware
+waits, since a node that becomes slow as a whole shows in one of its ranks first."""
 
 RECOVER_MS = 30_000
 """An incident is over when all its verdicts have been closed for half a minute."""
@@ -345,7 +347,7 @@ def _grown(before: Finding, now: Finding) -> Finding:
 def _sure(finding: Finding) -> bool:
     """Whether one verdict alone needs no time to prove itself."""
     shown = {e.metric for e in finding.evidence}
-    late = finding.kind == "straggler" and finding.subject.scope == "rank"
+    late = finding.kind == "straggler" and finding.subject.scope == "rank" and finding.cause in IN_THE_PROCESS
     return finding.confidence >= SURE or shown >= TWO_WITNESSES or (late and shown >= TWO_SIDES)
 
 

@@ -14,7 +14,7 @@ from detectors.job_claims import HANG, RULES, SLOW_LINK, Claim, Claims
 from detectors.job_state import JobLearning, decode_decisions, encode_decisions
 from detectors.job_view import JobView, Place, place_of
 from detectors.progress import ProgressDetector
-from detectors.steps import StepDetector, StepState
+from detectors.steps import WORK_RISE, StepDetector, StepState
 from schemas.collective import CollectiveFrame
 from schemas.features import Features
 from schemas.finding import Finding, Subject
@@ -28,6 +28,10 @@ FORGET_MS = 600_000
 
 RESUMED_MS = 60_000
 """After a restart an open verdict is not closed for this long: the evidence must have time to come back."""
+
+EXPLAINED, LEAST_WORK = 0.5, 0.01
+"""More work explains a lateness where it is at least half as large a part of the work as that is of the time, and no
+less than 1 %; more by 5 % explains any."""
 
 NAMED = ("rank", "node")
 """Scopes that say who it is, as a group or the job do not."""
@@ -186,9 +190,13 @@ class JobDetector:
         return claims
 
     def _worked_more(self, blame: Blame) -> bool:
-        """Whether the late ones had more to do: an imbalance, which steps tell of, and nobody's hardware."""
+        """Whether the late ones had more to do, and that explains it: an imbalance, which steps tell of, and nobody's
+        hardware."""
         ranks, onset_ms = [late.rank for late in blame.late], min(late.onset_ms for late in blame.late)
-        return blame.scope in ("rank", "node") and self.steps.worked_more(ranks, onset_ms)
+        costs = [late.cost for late in blame.late if late.period_us > 0]
+        least = min(WORK_RISE, max(EXPLAINED * max(costs, default=1.0), LEAST_WORK))
+        hits = max(late.hits for late in blame.late)
+        return blame.scope in ("rank", "node") and self.steps.worked_more(ranks, onset_ms, least, hits)
 
     def _settle(self, ts_ms: int, claims: list[Claim], judged: bool, standing: bool) -> list[Finding]:
         """Observe every claim, and every open verdict that is claimed no longer. While the job stands still nothing is

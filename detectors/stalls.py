@@ -126,8 +126,10 @@ class StallWatch:
             others = max((n for other, n in counts.items() if other != rank), default=0)
             rate = self._rate(rank)
             enough = COST * step_us * held
+            if held - newest[rank] > QUIET:
+                continue
             if rank in self._open:
-                if held - newest[rank] <= QUIET and count >= LEAST // 2:
+                if count >= LEAST // 2:
                     found.add(rank)
             elif (
                 count >= max(LEAST, ALONE * others) and cost[rank] >= enough and _tail(count, rate * held) < -THRESHOLD

@@ -77,8 +77,9 @@ LEAST_NOISE = 0.005
 SUSPECTED = THRESHOLD / 3
 """A rank with a third of the evidence that names a culprit counts when its node is looked at as a whole."""
 
-RECENT = 50
-"""Steps over which a culprit's excess is described (its tail needs 50 to 100)."""
+RECENT, JUMPS = 64, 50
+"""Steps over which a culprit's excess is described (its tail needs 50 to 100, and who stalls may be quiet for 60), and
+those that show whether the step time jumps just now."""
 
 
 class StepState(NamedTuple):
@@ -142,7 +143,7 @@ class StepDetector:
         self._heavy = Suspicion(0, LEAST_STEPS, OF_STEPS)
         self._pending: dict[int, _Pending] = {}
         self._recent: deque[StepTable] = deque(maxlen=RECENT)
-        self._jumps: deque[float] = deque(maxlen=RECENT)
+        self._jumps: deque[float] = deque(maxlen=JUMPS)
         self._unlearned: deque[tuple[StepTable, Floats, NDArray[np.bool_], NDArray[np.bool_], Floats]] = deque()
         self._before: tuple[int, int] | None = None
 
@@ -196,7 +197,7 @@ class StepDetector:
     @property
     def noisy(self) -> bool:
         """Whether it does usually or just now."""
-        return self.restless or (len(self._jumps) == RECENT and median(np.array(self._jumps)) > NOISY * self.usual_us)
+        return self.restless or (len(self._jumps) == JUMPS and median(np.array(self._jumps)) > NOISY * self.usual_us)
 
     @property
     def needed(self) -> int:
@@ -357,16 +358,16 @@ class StepDetector:
         late = [n for n, row in enumerate(rows) if len(row.score) > rank and row.score[rank] > EFFECT * self.usual_us]
         return rows[: late[-1] + 1] if late and late[-1] + 1 >= LEAST_STEPS else rows
 
-    def worked_more(self, ranks: Sequence[int], since_ms: int) -> bool:
-        """Whether these ranks had more to do in the steps since then than their peers, each against its own past: on
-        average over the steps, the middle one of the ranks. False where ranks report no work."""
+    def worked_more(self, ranks: Sequence[int], since_ms: int, least: float, late: int) -> bool:
+        """Whether these ranks (the middle one) had more to do than their peers by this part, each against its own past,
+        on average over the steps since then with the most of it, as many as they were `late` in. Untold: no."""
         usual = np.where(self.work.centre > 0, self.work.centre, np.nan)
         excess = []
         for row in self._recent:
             if row.end_ms >= since_ms and len(row.work) > max(ranks):
                 ratio = row.work / usual[: len(row.work)]
                 excess.append(median(ratio[list(ranks)]) / median(ratio))
-        return bool(np.mean(excess) > 1 + WORK_RISE) if excess else False
+        return bool(np.mean(sorted(excess)[-late:]) > 1 + least) if excess and late else False
 
     def work_now(self) -> tuple[float, float]:
         """How the newest steps' work compares with each rank's past: the median ratio, and its spread over the ranks.

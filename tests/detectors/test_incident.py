@@ -61,12 +61,15 @@ def test_what_collectives_and_steps_both_show_is_confirmed_at_once_whatever_the_
         assert [i.state for i in book(finding(evidence=(one,)))[1]] == ["suspect"]
 
 
-def test_a_late_rank_whose_steps_show_both_sides_is_confirmed_at_once() -> None:
+def test_a_rank_whose_steps_show_both_sides_is_confirmed_at_once_where_no_hardware_is_blamed() -> None:
     own, step = (Evidence(text=m, metric=m) for m in ("self_us", "step_us"))
     node = Subject(scope="node", job="j", node="r01-t01")
-    assert [i.state for i in book(finding(evidence=(own, step)))[1]] == ["confirmed"]
-    assert [i.state for i in book(finding(evidence=(step,)))[1]] == ["suspect"]
-    assert [i.state for i in book(finding(evidence=(own, step), subject=node))[1]] == ["suspect"]
+
+    def state(**fields: Any) -> str:
+        return book(finding(**({"evidence": (own, step), "cause": "python_stall"} | fields)))[1][-1].state
+
+    assert state() == "confirmed"
+    assert state(cause="gpu_degraded") == state(evidence=(step,)) == state(subject=node) == "suspect"
 
 
 def test_what_ends_before_it_is_confirmed_pages_nobody() -> None:

@@ -203,6 +203,23 @@ def test_stalls_in_bursts_are_the_ranks_and_not_its_nodes_in_turn() -> None:
     assert said[-1].state != "close"
 
 
+@pytest.mark.parametrize(("told", "blamed"), [(True, False), (False, True)])
+def test_a_node_that_is_late_as_far_as_its_work_is_more_is_not_blamed(told: bool, blamed: bool) -> None:
+    """Sequences of unlike length: the node of the longest comes last, one of them by chance more often."""
+    job, detector, said = SmallJob(), JobDetector("c", "j"), []
+
+    def more(tick: int) -> np.ndarray:
+        rng = np.random.default_rng(tick)
+        part = np.where(np.arange(4) == (2 if rng.random() < 0.7 else rng.integers(4)), rng.uniform(0.03, 0.06), 0.0)
+        return np.repeat(part, 4) * (tick >= 50)
+
+    job.late_us = lambda tick: 1e6 * more(tick)
+    for tick in range(110):
+        steps = job.steps(tick, np.zeros(16), 8192 * (1 + more(tick)) if told else 8192.0)
+        said += feed(detector, tick, [*job.collectives(tick), *steps])
+    assert any(f.kind == "straggler" for f in said) == blamed
+
+
 def test_repeats_of_frames_teach_and_say_nothing() -> None:
     job, detector, twice = SmallJob(), JobDetector("c", "j"), JobDetector("c", "j")
     job.late_us = late(6, 40)  # type: ignore[assignment]

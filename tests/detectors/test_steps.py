@@ -189,6 +189,21 @@ def test_stalls_now_and_then_of_one_rank_are_counted() -> None:
     assert detector.culprit(9).onset_step > 100
 
 
+def test_stalls_that_have_stopped_are_over_and_are_told_by_a_stall_as_long_as_they_are_not() -> None:
+    detector, job, said = StepDetector(), SmallJob(), []
+    for tick in range(340):
+        own = one(9, 60_000)(tick if tick % 12 == 0 and tick <= 228 else 0)
+        for frame in job.steps(tick, own):
+            detector.add(T0 + tick * 1000, frame)
+        for state in detector.judge(T0 + tick * 1000):
+            if state.stalling:
+                said.append(state.step)
+                assert detector.culprit(9).sporadic
+                assert detector.culprit(9).excess_us > 500
+    assert said == list(range(said[0], said[-1] + 1))
+    assert 228 + 50 <= said[-1] <= 228 + 60
+
+
 def test_steps_tell_of_a_rank_that_others_blame_what_it_did_since() -> None:
     detector = StepDetector()
     stalls = one(9, 60_000)
