@@ -21,7 +21,6 @@ import numpy as np
 
 from detectors.deviation import Deviation, Deviations
 from detectors.forest import Forest
-from detectors.magnitude import measured
 from detectors.node import NodeDetector
 from detectors.node_records import Scores, features_of
 from lockstep.fleet import Agents
@@ -124,9 +123,7 @@ def stages(payloads: Sequence[bytes], model: Forest) -> dict[str, float]:
             marks.append(time.thread_time())
             deviations.learn(usual)
             marks.append(time.thread_time())
-            rows, _ = measured(ticks[-1].scored, ticks[-1].residual, ticks[-1].missing_share)
-            score = model.score(rows)
-            scores.append(Scores(score, model.p_value(rows, score)))
+            scores.append(Scores(*model.judge(ticks[-1].features, ticks[-1].judged)))
             marks.append(time.thread_time())
             took = [so_far + after - before for so_far, before, after in zip(took, marks, marks[1:], strict=False)]
         for stage, seconds in zip((compared, learned, scored), took, strict=True):

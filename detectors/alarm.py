@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.condition import Float32
-from detectors.deviation import COMPARED, COMPARED_AT, SCORED, SCORED_AT, Deviation
+from detectors.deviation import Deviation
 from detectors.episode import Persistence, Rule, Verdict
+from detectors.gpu_columns import COMPARED, COMPARED_AT, SCORED, SCORED_AT
 from detectors.magnitude import shares
 from detectors.reading_rules import READING_RULES
 from schemas.causes import CAUSES, Cause

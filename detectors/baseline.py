@@ -81,6 +81,11 @@ def floor_of(name: str) -> float:
     return next((floor for unit, floor in FLOORS.items() if name.endswith(unit)), 1e-6)
 
 
+def floors(columns: Sequence[str]) -> Float32:
+    """The least spread of each of these metrics."""
+    return np.array([floor_of(name) for name in columns], dtype=np.float32)
+
+
 class _State(msgspec.Struct, kw_only=True):
     version: Literal[1] = 1
     columns: tuple[str, ...]
@@ -93,7 +98,8 @@ class Baseline:
     """Baselines of `rows` over the metrics `columns`, one set for each of `states` activities.
 
     `state` arguments are integer arrays (rows,) that say which set each row uses now. `floor` is the least spread of
-    all columns, where their names do not tell it; `memory` the ticks after which two thirds are forgotten.
+    all columns, where their names do not tell it; `memory` the ticks after which two thirds are forgotten. `cells`
+    (rows, states, LAYERS, columns) is where to keep them, if not in memory of their own.
     """
 
     def __init__(
@@ -103,15 +109,16 @@ class Baseline:
         states: int = 1,
         floor: float | None = None,
         memory: float = MEMORY_TICKS,
+        cells: Float32 | None = None,
     ) -> None:
         self.columns = tuple(columns)
-        self._floor = np.array([floor if floor is not None else floor_of(name) for name in columns], dtype=np.float32)
+        self._floor = floors(columns) if floor is None else np.full(len(columns), floor, dtype=np.float32)
         self._memory = memory
-        self._cells = _empty(states, rows, len(columns))
+        self.cells = _empty(rows, states, len(columns)) if cells is None else cells
 
     @property
     def rows(self) -> int:
-        return int(self._cells.shape[2])
+        return len(self.cells)
 
     def centre(self, state: Index) -> Float32:
         """Centres in use, (rows, columns); NaN where nothing was learned."""
@@ -119,15 +126,14 @@ class Baseline:
 
     def spread(self, state: Index) -> Float32:
         """Spreads in use as standard deviations, floors and reach applied."""
-        at = np.arange(self.rows)
-        centre = self._cells[CENTRE, state, at]
-        width = np.maximum(np.maximum(self._cells[SPREAD, state, at], self._floor), np.abs(centre) * RELATIVE_FLOOR)
-        out: Float32 = (width * np.maximum(self._cells[REACH, state, at], 1)).astype(np.float32)
+        now = self._now(state)
+        width = np.maximum(np.maximum(now[:, SPREAD], self._floor), np.abs(now[:, CENTRE]) * RELATIVE_FLOOR)
+        out: Float32 = (width * np.maximum(now[:, REACH], 1)).astype(np.float32)
         return out
 
     def warm(self, state: Index) -> NDArray[np.bool_]:
         """Which cells have learned enough to judge by."""
-        warm: NDArray[np.bool_] = self._cells[COUNT, state, np.arange(self.rows)] >= WARM_UP_TICKS
+        warm: NDArray[np.bool_] = self._now(state)[:, COUNT] >= WARM_UP_TICKS
         return warm
 
     def compare(
@@ -139,7 +145,7 @@ class Baseline:
         if judged is None:
             judged = np.ones(values.shape, dtype=np.bool_)
         z, centre = np.empty(values.shape, dtype=np.float32), np.empty(values.shape, dtype=np.float32)
-        _compare(self._cells, self._floor, state, values, judged, z, centre)
+        _compare(self.cells, self._floor, state, values, judged, z, centre)
         return z, centre
 
     def learn(self, values: Float32, state: Index, usual: NDArray[np.bool_]) -> None:
@@ -150,35 +156,40 @@ class Baseline:
         """
         values = np.ascontiguousarray(values, dtype=np.float32)
         usual = np.repeat(usual[:, None], len(self.columns), axis=1) if usual.ndim == 1 else usual
-        _learn(self._cells, self._floor, self._memory, state, values, usual)
+        _learn(self.cells, self._floor, self._memory, state, values, usual)
 
     def forget(self, state: int, rows: NDArray[np.bool_]) -> None:
         """Start anew in `state` for these rows: what they do has changed."""
-        self._cells[:, state, rows] = 0
+        self.cells[rows, state] = 0
 
     def take(self, index: Index) -> None:
         """Rows in a new order; -1 is a new row."""
-        cells = _empty(self._cells.shape[1], len(index), len(self.columns))
+        cells = _empty(len(index), self.cells.shape[1], len(self.columns))
         old = index >= 0
-        cells[:, :, old] = self._cells[:, :, index[old]]
-        self._cells = cells
+        cells[old] = self.cells[index[old]]
+        self.cells = cells
 
     def state(self) -> bytes:
         """A versioned checkpoint: 20 bytes per state, row and column."""
-        saved = _State(columns=self.columns, states=self._cells.shape[1], rows=self.rows, cells=to_bytes(self._cells))
-        return msgspec.msgpack.encode(saved)
+        states, cells = self.cells.shape[1], to_bytes(self.cells.transpose(2, 1, 0, 3))
+        return msgspec.msgpack.encode(_State(columns=self.columns, states=states, rows=self.rows, cells=cells))
 
     def restore(self, state: bytes) -> None:
         """Continue from a checkpoint; columns are matched by name. Raises StateError where it does not fit."""
         old = unpack(state, _State)
-        if old.states != self._cells.shape[1]:
-            raise StateError(f"a baseline of {old.states} states where {self._cells.shape[1]} are kept")
-        cells = floats(old.cells, LAYERS, old.states, old.rows, len(old.columns))
-        self._cells = _empty(old.states, old.rows, len(self.columns))
+        if old.states != self.cells.shape[1]:
+            raise StateError(f"a baseline of {old.states} states where {self.cells.shape[1]} are kept")
+        cells = floats(old.cells, LAYERS, old.states, old.rows, len(old.columns)).transpose(2, 1, 0, 3)
+        self.cells = _empty(old.rows, old.states, len(self.columns))
         where = {name: i for i, name in enumerate(old.columns)}
         for i, name in enumerate(self.columns):
             if name in where:
-                self._cells[..., i] = cells[..., where[name]]
+                self.cells[..., i] = cells[..., where[name]]
+
+    def _now(self, state: Index) -> Float32:
+        """What each row uses now, (rows, LAYERS, columns)."""
+        out: Float32 = self.cells[np.arange(self.rows), state]
+        return out
 
 
 @compiled
@@ -192,15 +203,7 @@ def _compare(
     centre: Float32,
 ) -> None:
     for r in range(values.shape[0]):
-        s = state[r]
-        for c in range(values.shape[1]):
-            middle, count = cells[CENTRE, s, r, c], cells[COUNT, s, r, c]
-            centre[r, c] = middle if count > 0 else np.nan
-            z[r, c] = np.nan
-            if count >= WARM_UP_TICKS and judged[r, c]:
-                width = max(cells[SPREAD, s, r, c], floor[c], abs(middle) * RELATIVE_FLOOR)
-                width *= max(cells[REACH, s, r, c], 1.0) * (1.0 + YOUNG_TICKS / count)
-                z[r, c] = (values[r, c] - middle) / width
+        compare_row(cells[r, state[r]], floor, values[r], judged[r], z[r], centre[r])
 
 
 @compiled
@@ -208,36 +211,56 @@ def _learn(
     cells: Float32, floor: Float32, memory: float, state: Index, values: Float32, usual: NDArray[np.bool_]
 ) -> None:
     for r in range(values.shape[0]):
-        s = state[r]
-        for c in range(values.shape[1]):
-            value = values[r, c]
-            if not usual[r, c] or np.isnan(value):
-                continue
-            count = min(cells[COUNT, s, r, c] + 1.0, 2.0 * memory)
-            cells[COUNT, s, r, c] = count
-            if count == 1.0:
-                cells[CENTRE, s, r, c] = value
-                continue
-            middle, spread = cells[CENTRE, s, r, c], cells[SPREAD, s, r, c]
-            width = max(spread, floor[c], abs(middle) * RELATIVE_FLOOR)
-            deviation = value - middle
-            clipped = deviation
-            if count > WARM_UP_TICKS / 2:
-                clipped = min(max(deviation, -CLIP * width), CLIP * width)
-                reach, run = max(cells[REACH, s, r, c], 1.0), cells[RUN, s, r, c]
-                if abs(deviation) > REACH_Z * width * reach:
-                    cells[RUN, s, r, c] = min(run + 1.0, 2.0 * BURST_TICKS)
-                else:
-                    reach *= 1.0 - REACH_STEP * REACH_SHARE
-                    if run <= BURST_TICKS:  # an excursion that ended by itself
-                        reach *= (1.0 + REACH_STEP * (1.0 - REACH_SHARE)) ** run
-                    cells[REACH, s, r, c] = min(max(reach, 1.0), REACH_MOST)
-                    cells[RUN, s, r, c] = 0.0
-            gain = max(2.0 / (count + 1.0), 1.0 / memory)
-            cells[CENTRE, s, r, c] = middle + gain * clipped
-            cells[SPREAD, s, r, c] = spread + gain * (abs(clipped) * CLIPPED_TO_SIGMA - spread)
+        learn_row(cells[r, state[r]], floor, memory, values[r], usual[r])
 
 
-def _empty(states: int, rows: int, columns: int) -> Float32:
-    """All zero: (LAYERS, states, rows, columns)."""
-    return np.zeros((LAYERS, states, rows, columns), dtype=np.float32)
+@compiled
+def compare_row(
+    cells: Float32, floor: Float32, values: Float32, judged: NDArray[np.bool_], z: Float32, centre: Float32
+) -> None:
+    """`Baseline.compare` of one row in one state: `cells` (LAYERS, columns), all others (columns,)."""
+    for c in range(len(values)):
+        middle, count = cells[CENTRE, c], cells[COUNT, c]
+        centre[c] = middle if count > 0 else np.nan
+        z[c] = np.nan
+        if count >= WARM_UP_TICKS and judged[c]:
+            width = max(cells[SPREAD, c], floor[c], abs(middle) * RELATIVE_FLOOR)
+            width *= max(cells[REACH, c], 1.0) * (1.0 + YOUNG_TICKS / count)
+            z[c] = (values[c] - middle) / width
+
+
+@compiled
+def learn_row(cells: Float32, floor: Float32, memory: float, values: Float32, usual: NDArray[np.bool_]) -> None:
+    """`Baseline.learn` of one row in one state: `cells` (LAYERS, columns), all others (columns,)."""
+    for c in range(len(values)):
+        value = values[c]
+        if not usual[c] or np.isnan(value):
+            continue
+        count = min(cells[COUNT, c] + 1.0, 2.0 * memory)
+        cells[COUNT, c] = count
+        if count == 1.0:
+            cells[CENTRE, c] = value
+            continue
+        middle, spread = cells[CENTRE, c], cells[SPREAD, c]
+        width = max(spread, floor[c], abs(middle) * RELATIVE_FLOOR)
+        deviation = value - middle
+        clipped = deviation
+        if count > WARM_UP_TICKS / 2:
+            clipped = min(max(deviation, -CLIP * width), CLIP * width)
+            reach, run = max(cells[REACH, c], 1.0), cells[RUN, c]
+            if abs(deviation) > REACH_Z * width * reach:
+                cells[RUN, c] = min(run + 1.0, 2.0 * BURST_TICKS)
+            else:
+                reach *= 1.0 - REACH_STEP * REACH_SHARE
+                if 0.0 < run <= BURST_TICKS:  # an excursion that ended by itself
+                    reach *= (1.0 + REACH_STEP * (1.0 - REACH_SHARE)) ** run
+                cells[REACH, c] = min(max(reach, 1.0), REACH_MOST)
+                cells[RUN, c] = 0.0
+        gain = max(2.0 / (count + 1.0), 1.0 / memory)
+        cells[CENTRE, c] = middle + gain * clipped
+        cells[SPREAD, c] = spread + gain * (abs(clipped) * CLIPPED_TO_SIGMA - spread)
+
+
+def _empty(rows: int, states: int, columns: int) -> Float32:
+    """All zero: (rows, states, LAYERS, columns)."""
+    return np.zeros((rows, states, LAYERS, columns), dtype=np.float32)

@@ -50,14 +50,14 @@ class Rarity:
     `columns` of its row."""
 
     def __init__(self, fits: Sequence[Calibration], columns: Sequence[int] = ()) -> None:
-        self._columns = np.array(columns, dtype=np.intp)
-        self._lengths = np.array([len(fit.scores) + 1 for fit in fits], dtype=np.intp)
-        self._knots = np.full((len(fits), self._lengths.max()), np.inf)
-        self._log_shares = np.zeros_like(self._knots)
+        self.columns = np.array(columns, dtype=np.intp)
+        self.lengths = np.array([len(fit.scores) + 1 for fit in fits], dtype=np.intp)
+        self.knots = np.full((len(fits), self.lengths.max()), np.inf)
+        self.log_shares = np.zeros_like(self.knots)
         for i, fit in enumerate(fits):
-            self._knots[i, : self._lengths[i]] = (*fit.scores, fit.tail_from)
-            self._log_shares[i, : self._lengths[i]] = np.log((*fit.shares, fit.tail_share))
-        self._tails = np.array([(fit.scale, fit.shape) for fit in fits])
+            self.knots[i, : self.lengths[i]] = (*fit.scores, fit.tail_from)
+            self.log_shares[i, : self.lengths[i]] = np.log((*fit.shares, fit.tail_share))
+        self.tails = np.array([(fit.scale, fit.shape) for fit in fits])
 
     def log(self, scores: NDArray[np.floating], rows: NDArray[np.floating]) -> Float64:
         """Logarithm of the least share of healthy things at or above each of `scores` and of its row's columns; NaN
@@ -71,9 +71,9 @@ class Rarity:
 
     def _least(self, scores: NDArray[np.floating], rows: NDArray[np.floating], smallest: float) -> Float64:
         out = np.empty(len(scores), dtype=np.float64)
-        _least(
-            np.ascontiguousarray(scores, dtype=np.float64), rows, self._columns, self._lengths, self._knots,
-            self._log_shares, self._tails, smallest, out,
+        least(
+            np.ascontiguousarray(scores, dtype=np.float64), rows, self.columns, self.lengths, self.knots,
+            self.log_shares, self.tails, smallest, out,
         )  # fmt: skip
         return out
 
@@ -107,7 +107,7 @@ class Shares:
 
 
 @compiled
-def _least(
+def least(
     scores: Float64,
     rows: NDArray[np.floating],
     columns: NDArray[np.intp],

@@ -1,37 +1,77 @@
-"""Loops over numbers as machine code, made when they are first called."""
+"""Loops over numbers as machine code, made when they are first called.
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+Compiled functions may call each other: a pass over all GPUs of a node is put together from the parts that the single
+subjects give, and is still one call.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import update_wrapper
+from hashlib import blake2b
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def compiled(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """`function`, compiled by numba at its first call (and numba imported only then).
+class Compiled(Generic[Arguments, Result]):
+    """A function that numba compiles at its first call (numba is imported only then).
 
     The machine code is cached on disk where some folder allows it; a read-only install with a read-only home does
     not, and then it is made in memory at each start.
     """
 
-    machine: Any = None
+    def __init__(self, function: Callable[Arguments, Result]) -> None:
+        self._function = function
+        self._machine: Any = None
+        update_wrapper(self, function)
 
-    @wraps(function)
-    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        nonlocal machine
-        if machine is None:
-            machine = _made(function)
-        result: Result = machine(*args, **kwargs)
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        result: Result = (self._machine or self._made())(*args, **kwargs)
         return result
 
-    return call
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks of a global that it meets in the body of another compiled function."""
+        from numba.core.types import Dispatcher
+
+        return Dispatcher(self._machine or self._made())
+
+    @property
+    def mark(self) -> str:
+        """A digest of all that the machine code is made of: this function, the constants and the functions it uses.
+
+        numba looks for changes in the function's own file only. With the mark in its name, machine code on disk is
+        never that of an older part.
+        """
+        return blake2b("\n".join(_ingredients(self._function)).encode(), digest_size=6).hexdigest()
+
+    def _made(self) -> Any:
+        from numba import njit
+
+        function = self._function
+        function.__qualname__ = f"{function.__qualname__}_{self.mark}"
+        try:
+            self._machine = njit(cache=True, nogil=True)(function)
+        except RuntimeError:
+            self._machine = njit(nogil=True)(function)
+        return self._machine
 
 
-def _made(function: Callable[..., Any]) -> Any:
-    from numba import njit
+def compiled(function: Callable[Arguments, Result]) -> Compiled[Arguments, Result]:
+    """`function` as machine code."""
+    return Compiled(function)
 
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        return njit(nogil=True)(function)
+
+def _ingredients(function: Callable[..., Any]) -> Iterator[str]:
+    code = function.__code__
+    yield f"{code.co_code.hex()} {code.co_consts} {code.co_names} {code.co_varnames}"
+    for name in code.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, Compiled):
+            yield from _ingredients(value._function)
+        elif isinstance(value, np.ndarray):
+            yield f"{name} {value.dtype} {value.shape} {value.tobytes().hex()}"
+        elif isinstance(value, int | float | tuple):
+            yield f"{name} {value!r}"

@@ -49,56 +49,66 @@ class _State(msgspec.Struct, kw_only=True):
 class Couplings:
     """The covariance of deviations of `rows` over the metrics `columns`; `memory` as in `Baseline`.
 
-    Both matrices are symmetric and kept as their upper halves, row after row: 4 bytes a row and pair of metrics."""
+    Both matrices are symmetric and kept by their diagonals, each wrapped around to the full length (`shape_of`): half
+    the memory of a square, and every loop runs over whole diagonals. `covariance`, `root` (rows, *shape) and `count`
+    (rows,) are where to keep them, if not in memory of their own.
+    """
 
-    def __init__(self, columns: Sequence[str], rows: int = 0, memory: float = MEMORY_TICKS) -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: int = 0,
+        memory: float = MEMORY_TICKS,
+        kept: tuple[Float32, Float32, Float32] | None = None,
+    ) -> None:
         self.columns = tuple(columns)
         self._memory = memory
-        size = len(self.columns)
-        self._half = np.triu_indices(size)
-        self._covariance = np.tile(np.eye(size, dtype=np.float32)[self._half], (rows, 1))
-        self._root = np.tile(_unknown(size)[self._half], (rows, 1))
-        self._count = np.zeros(rows, dtype=np.float32)
-        self._due = np.zeros(rows, dtype=np.bool_)
+        if kept is None:
+            shape = (rows, *shape_of(len(self.columns)))
+            kept = np.empty(shape, np.float32), np.empty(shape, np.float32), np.zeros(rows, np.float32)
+            _start(*kept)
+        self.covariance, self.root, self.count = kept
 
     def residual(self, z: Float32) -> Float32:
         """What of the deviations `z` (rows, columns) their fellows do not explain, in the same unit; NaN where z is.
         A metric not judged is taken to be where it belongs."""
         out = np.empty(z.shape, dtype=np.float32)
-        _residual(self._root, z, out)
+        _residual(self.root, z, out)
         return out
 
     def learn(self, z: Float32, usual: NDArray[np.bool_]) -> None:
         """Take in the deviations of the rows in `usual`; pairs with a metric not judged teach nothing."""
-        if _learn(self._covariance, self._count, self._memory, z, usual, self._due):
-            due, size = self._due, len(self.columns)
-            self._root[due] = _roots(_square(self._covariance[due], size))[:, *self._half]
+        due = np.zeros(len(z), dtype=np.bool_)
+        if _learn(self.covariance, self.count, self._memory, z, usual, due):
+            self.draw(due)
+
+    def draw(self, due: NDArray[np.bool_]) -> None:
+        """Draw the roots of these rows anew."""
+        size = len(self.columns)
+        i, j = _diagonals(size)
+        self.root[due] = _roots(_square(self.covariance[due], size))[:, i, j]
 
     def forget(self, rows: NDArray[np.bool_]) -> None:
         """What these rows do has changed."""
         if rows.any():
-            size = len(self.columns)
-            self._covariance[rows], self._root[rows] = np.eye(size)[self._half], _unknown(size)[self._half]
-            self._count[rows] = 0
+            blank = Couplings(self.columns, 1)
+            self.covariance[rows], self.root[rows], self.count[rows] = blank.covariance, blank.root, 0
 
     def take(self, index: Index) -> None:
         """Rows in a new order; -1 is a new row."""
-        self._covariance, self._root, self._count = (
-            take(part, index) for part in (self._covariance, self._root, self._count)
+        self.covariance, self.root, self.count = (
+            take(part, index) for part in (self.covariance, self.root, self.count)
         )
-        self._due = np.zeros(len(index), dtype=np.bool_)
         self.forget(index < 0)
 
     def state(self) -> bytes:
-        """A versioned checkpoint, as large as what is kept."""
+        """A versioned checkpoint: the upper halves of both matrices, row after row, 4 bytes a pair of metrics."""
+        size = len(self.columns)
+        upper = np.triu_indices(size)
+        covariance, root = (to_bytes(_square(part, size)[:, *upper]) for part in (self.covariance, self.root))
+        rows, count = len(self.count), to_bytes(self.count)
         return msgspec.msgpack.encode(
-            _State(
-                columns=self.columns,
-                rows=len(self._count),
-                covariance=to_bytes(self._covariance),
-                root=to_bytes(self._root),
-                count=to_bytes(self._count),
-            )
+            _State(columns=self.columns, rows=rows, covariance=covariance, root=root, count=count)
         )
 
     def restore(self, state: bytes) -> None:
@@ -106,23 +116,36 @@ class Couplings:
         not fit."""
         old = unpack(state, _State)
         self.__init__(self.columns, old.rows, self._memory)  # type: ignore[misc]
-        pairs = len(old.columns) * (len(old.columns) + 1) // 2
-        covariance, root = (floats(data, old.rows, pairs) for data in (old.covariance, old.root))
+        size = len(old.columns)
+        upper = np.triu_indices(size)
+        covariance, root = (floats(data, old.rows, len(upper[0])) for data in (old.covariance, old.root))
         count = floats(old.count, old.rows)
         if old.columns == self.columns:
-            self._covariance, self._root, self._count = covariance, root, count
+            square = np.zeros((2, old.rows, size, size), dtype=np.float32)
+            for half, full in zip((covariance, root), square, strict=True):
+                full[:, *upper] = full[:, upper[1], upper[0]] = half
+            i, j = _diagonals(size)
+            self.covariance, self.root, self.count = square[0][:, i, j], square[1][:, i, j], count
 
 
-def _unknown(size: int) -> Float32:
-    """The root before anything is learned."""
-    out: Float32 = (np.eye(size) / np.sqrt(1 + EXPLAINED_BY_NOISE)).astype(np.float32)
-    return out
+def shape_of(size: int) -> tuple[int, int]:
+    """How a symmetric matrix of `size` columns is kept: entry (d, i) is that of columns i and (i + d) modulo size.
+
+    With an even size the last diagonal meets itself and has every pair twice.
+    """
+    return size // 2 + 1, size
 
 
-def _square(upper: Float32, size: int) -> Float32:
-    out = np.zeros((len(upper), size, size), dtype=np.float32)
-    i, j = np.triu_indices(size)
-    out[:, i, j] = out[:, j, i] = upper
+def _diagonals(size: int) -> tuple[Index, Index]:
+    """The columns of each entry that is kept."""
+    diagonal, column = np.indices(shape_of(size))
+    return column, (column + diagonal) % size
+
+
+def _square(kept: Float32, size: int) -> Float32:
+    out = np.zeros((len(kept), size, size), dtype=np.float32)
+    i, j = _diagonals(size)
+    out[:, i, j] = out[:, j, i] = kept
     return out
 
 
@@ -134,25 +157,15 @@ def _roots(covariance: Float32) -> Float32:
 
 
 @compiled
+def _start(covariance: Float32, root: Float32, count: Float32) -> None:
+    for r in range(len(count)):
+        count[r] = start_row(covariance[r], root[r])
+
+
+@compiled
 def _residual(root: Float32, z: Float32, out: Float32) -> None:
-    size = z.shape[1]
-    value = np.empty(size, dtype=np.float32)
-    sums = np.empty(size, dtype=np.float32)
-    for r in range(z.shape[0]):
-        for c in range(size):
-            value[c] = 0.0 if np.isnan(z[r, c]) else min(max(z[r, c], -LIMIT_Z), LIMIT_Z)
-            sums[c] = 0.0
-        start = 0
-        for i in range(size):
-            mine, total = value[i], np.float32(0.0)
-            row, others, theirs = root[r, start + 1 : start + size - i], value[i + 1 :], sums[i + 1 :]
-            for k in range(len(row)):
-                theirs[k] += row[k] * mine
-                total += row[k] * others[k]
-            sums[i] += root[r, start] * mine + total
-            start += size - i
-        for c in range(size):
-            out[r, c] = np.nan if np.isnan(z[r, c]) else sums[c]
+    for r in range(len(z)):
+        residual_row(root[r], z[r], out[r])
 
 
 @compiled
@@ -165,30 +178,74 @@ def _learn(
     due: NDArray[np.bool_],
 ) -> bool:
     """Whose root is to be drawn anew is in `due`; whether there is any, is returned."""
-    size = z.shape[1]
-    known = np.empty(size, dtype=np.float32)
-    value = np.empty(size, dtype=np.float32)
     any_due = False
-    for r in range(z.shape[0]):
-        due[r] = False
-        if not usual[r]:
-            continue
-        judged = 0
-        for c in range(size):
-            judged += not np.isnan(z[r, c])
-            known[c] = 0.0 if np.isnan(z[r, c]) else 1.0
-            value[c] = 0.0 if np.isnan(z[r, c]) else min(max(z[r, c], -LIMIT_Z), LIMIT_Z)
-        if not judged:
-            continue
-        count[r] = count[r] + 1.0 if count[r] < 2.0 * memory else memory + 1.0
-        due[r] = count[r] % (YOUNG_REFRESH_TICKS if count[r] < REFRESH_TICKS else REFRESH_TICKS) == 0.0
-        any_due |= due[r]
-        gain = np.float32(1.0 / min(count[r] + PRIOR_TICKS, memory))
-        start = 0
-        for i in range(size):
-            if known[i] > 0.0:
-                mine, row, others, judges = value[i], covariance[r, start : start + size - i], value[i:], known[i:]
-                for k in range(len(row)):
-                    row[k] += gain * judges[k] * (mine * others[k] - row[k])
-            start += size - i
+    for r in range(len(z)):
+        if usual[r]:
+            count[r], due[r] = learn_row(covariance[r], count[r], memory, z[r])
+            any_due |= due[r]
     return any_due
+
+
+@compiled
+def start_row(covariance: Float32, root: Float32) -> float:
+    """Nothing is known yet: metrics know nothing of each other. Returns the count."""
+    for d in range(len(root)):
+        for i in range(root.shape[1]):
+            covariance[d, i] = 1.0 if d == 0 else 0.0
+            root[d, i] = 1.0 / np.sqrt(1.0 + EXPLAINED_BY_NOISE) if d == 0 else 0.0
+    return 0.0
+
+
+@compiled
+def residual_row(root: Float32, z: Float32, out: Float32) -> None:
+    """`Couplings.residual` of one row."""
+    size, half = len(z), len(z) // 2
+    value = _wrapped(z)
+    ahead, behind = np.empty(size, dtype=np.float32), np.empty(size + half, dtype=np.float32)
+    for i in range(size + half):
+        behind[i] = 0.0
+        ahead[min(i, size - 1)] = 0.0
+    for d in range(half + 1):
+        row, others, theirs = root[d], value[d : d + size], behind[d : d + size]
+        for i in range(size):
+            ahead[i] += row[i] * others[i]
+        if d > 0 and 2 * d != size:
+            for i in range(size):
+                theirs[i] += row[i] * value[i]
+    for i in range(size):
+        total = ahead[i] + behind[i] + (behind[size + i] if i < half else np.float32(0.0))
+        out[i] = np.nan if np.isnan(z[i]) else total
+
+
+@compiled
+def learn_row(covariance: Float32, count: float, memory: float, z: Float32) -> tuple[float, bool]:
+    """`Couplings.learn` of one row; returns its new count, and whether its root is due to be drawn."""
+    size = len(z)
+    value = _wrapped(z)
+    known = np.empty(len(value), dtype=np.float32)
+    judged = 0
+    for i in range(len(value)):
+        here = not np.isnan(z[i if i < size else i - size])
+        known[i] = 1.0 if here else 0.0
+        judged += here
+    if not judged:
+        return count, False
+    count = count + 1.0 if count < 2.0 * memory else memory + 1.0
+    gain = np.float32(1.0 / min(count + PRIOR_TICKS, memory))
+    for d in range(len(covariance)):
+        row, others, judges = covariance[d], value[d : d + size], known[d : d + size]
+        for i in range(size):
+            row[i] += gain * known[i] * judges[i] * (value[i] * others[i] - row[i])
+    return count, count % (YOUNG_REFRESH_TICKS if count < REFRESH_TICKS else REFRESH_TICKS) == 0.0
+
+
+@compiled
+def _wrapped(z: Float32) -> Float32:
+    """What each metric says, within limits, and once more for half a round."""
+    size = len(z)
+    value = np.empty(size + size // 2, dtype=np.float32)
+    for i in range(size):
+        value[i] = 0.0 if np.isnan(z[i]) else min(max(z[i], -LIMIT_Z), LIMIT_Z)
+    for i in range(size // 2):
+        value[size + i] = value[i]
+    return value

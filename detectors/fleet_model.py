@@ -11,9 +11,10 @@ import numpy as np
 
 from detectors.condition import Float32
 from detectors.coupling import Couplings
-from detectors.deviation import SCORED_AT, SCORED_NAMES, Deviations
+from detectors.deviation import Deviations
 from detectors.forest import Forest, Training, train
-from detectors.magnitude import JUDGED_METRICS
+from detectors.gpu_columns import SCORED_AT, SCORED_NAMES
+from detectors.scoring import JUDGED_METRICS
 from schemas.frame import NodeFrame
 
 METRICS = len(SCORED_NAMES)

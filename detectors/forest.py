@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from detectors import magnitude
 from detectors.calibration import UNCALIBRATED, Calibration, Rarity, calibrate
-from detectors.scoring import DEPTH, INNER, LEAVES, Float32, Float64, forest_scores
+from detectors.scoring import DEPTH, INNER, LEAVES, Float32, Float64, forest_scores, judged_scores
 
 MAGIC = b"LOCKSTEP-FOREST\n"
 
@@ -109,6 +109,14 @@ class Forest:
     def p_value(self, rows: Float32, scores: Float64) -> Float64:
         """How rare rows like these, with these `scores`, are among healthy ones; NaN where the score is."""
         return self._rarity.p_value(scores, rows, SMALLEST_P)
+
+    def judge(self, rows: Float32, judged: NDArray[np.int32]) -> tuple[Float64, Float64, float]:
+        """`score` and `p_value` of `rows` at once, NaN where too few metrics of a row were `judged`; and the lowest
+        p-value (1 where there is none)."""
+        return judged_scores(
+            rows, judged, self._floor, self._feature, self._threshold, self._leaf, self._expected, self._rarity,
+            SMALLEST_P,
+        )  # fmt: skip
 
     def to_bytes(self) -> bytes:
         """The portable file: magic, digest of the rest, header length, JSON header, arrays (little-endian)."""

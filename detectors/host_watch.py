@@ -9,29 +9,27 @@ does what it did: a node without GPUs in its frames works where it draws more th
 It sees one node only: where all nodes move together, it is the job (`detectors.cause` compares the hosts of a job).
 """
 
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from detectors.alarm import FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS
-from detectors.baseline import Baseline
+from detectors.baseline import Baseline, floors
 from detectors.budget import alarm_p
-from detectors.compile import compiled
 from detectors.condition import AVERAGED_TICKS, Averages, Columns, Float32, Index, Ranges
 from detectors.coupling import Couplings
-from detectors.deviation import GAP_MS, SETTLE_HEAT_TICKS, SETTLE_TICKS
+from detectors.deviation import GAP_MS
 from detectors.episode import Episodes, Persistence, Rule, Verdict
 from detectors.forest import Forest
+from detectors.gpu_columns import SETTLE_HEAT_TICKS, SETTLE_TICKS
+from detectors.host_pass import CENTRE, FAR, MOVED, READINGS, UNJUDGED, VALUES, judge, learn_from, read
 from detectors.magnitude import measured
 from detectors.state import floats, to_bytes, unpack
 from schemas.causes import CAUSES, Cause
 from schemas.finding import Evidence, Finding, Subject
 from schemas.frame import NodeFrame
-
-FAR = 4.0
-"""Spreads from which a reading counts as moved (as for the signs of a GPU's alarm)."""
 
 IDLE, WORKING = 0, 1
 WORKING_SHARE, IDLE_SHARE = 0.6, 0.5
@@ -70,8 +68,53 @@ FAST_RULE = Rule("host", "degradation", Persistence(k=50, n=60, clear=30))
 SLOW_RULE = Rule("host.heat", "degradation", Persistence(k=6, n=8, clear=6))
 
 
-_STATES = tuple(np.array([state], dtype=np.intp) for state in (IDLE, WORKING))
 _EVERYTHING = np.ones(1, dtype=np.bool_)
+
+
+class _Kind(NamedTuple):
+    """What is read in one rhythm, the same for every node: `names` are judged, `wanted` read. `ways` (names,) are those
+    of `Judged`, `settle` in readings, `floor` the least spreads, `low` and `high` (wanted,) the catalogue's limits."""
+
+    judged: tuple[Judged, ...]
+    rule: Rule
+    every_s: float
+    names: tuple[str, ...]
+    wanted: tuple[str, ...]
+    ways: Float32
+    settle: Float32
+    floor: Float32
+    low: Float32
+    high: Float32
+    power: int
+
+
+def _kind(judged: tuple[Judged, ...], rule: Rule, every_s: float) -> _Kind:
+    names = tuple(one.name for one in judged)
+    wanted = (*names, *(one.share_of for one in judged if one.share_of))
+    ranges = Ranges("host", wanted)
+    settle = [SETTLE_HEAT_TICKS if name.endswith("_c") else SETTLE_TICKS for name in names]
+    return _Kind(
+        judged=judged,
+        rule=rule,
+        every_s=every_s,
+        names=names,
+        wanted=wanted,
+        ways=np.array([one.way for one in judged], dtype=np.float32),
+        settle=np.array(settle, dtype=np.float32) / np.float32(every_s),
+        floor=floors(names),
+        low=ranges.low,
+        high=ranges.high,
+        power=names.index("node_power_w") if "node_power_w" in names else -1,
+    )
+
+
+_FAST, _SLOW = _kind(EVERY_SECOND, FAST_RULE, 1.0), _kind(SLOWLY, SLOW_RULE, 10.0)
+
+
+@lru_cache(maxsize=64)
+def _places(wanted: tuple[str, ...], layout: tuple[str, ...]) -> tuple[Index, Index]:
+    """Which columns of a matrix of this layout are wanted ones, and which of them."""
+    return Columns(wanted).places(layout)
 
 
 class _Saved(msgspec.Struct, kw_only=True):
@@ -97,8 +140,8 @@ class HostWatch:
 
     def __init__(self, node: str, model: Forest, findings: float) -> None:
         self._parts = (
-            _Part(EVERY_SECOND, FAST_RULE, model, findings, 1.0),
-            _Part(SLOWLY, SLOW_RULE, model, findings, 10.0),
+            _Part(_FAST, model, findings),
+            _Part(_SLOW, model, findings),
         )
         self._subject = Subject(scope="node", node=node)
 
@@ -135,20 +178,14 @@ class _Both(msgspec.Struct, array_like=True):
 class _Part:
     """Readings of one rhythm: one row, a baseline for each of idle and working."""
 
-    def __init__(self, judged: tuple[Judged, ...], rule: Rule, model: Forest, findings: float, every_s: float) -> None:
-        self._judged, self._rule, self.model = judged, rule, model
-        self._limit = alarm_p(findings, rule.persistence.k, every_s)
-        names = tuple(one.name for one in judged)
-        wanted = (*names, *(one.share_of for one in judged if one.share_of))
-        self._columns, self._ranges = Columns(wanted), Ranges("host", wanted)
-        self._wanted, self._ways = wanted, [one.way for one in judged]
-        settle = [SETTLE_HEAT_TICKS if name.endswith("_c") else SETTLE_TICKS for name in names]
-        self._settle = np.array(settle, dtype=np.float32) / np.float32(every_s)
-        self._names = names
-        self._averages = Averages(1, len(names))
-        self._baseline = Baseline(names, 1, 2)
-        self._couplings = Couplings(names, 1)
-        self._power = names.index("node_power_w") if "node_power_w" in names else -1
+    def __init__(self, kind: _Kind, model: Forest, findings: float) -> None:
+        self._kind, self.model = kind, model
+        self._limit = alarm_p(findings, kind.rule.persistence.k, kind.every_s)
+        self._layout: tuple[str, ...] = ()
+        self._source, self._target = _places(kind.wanted, ())
+        self._averages = Averages(1, len(kind.names))
+        self._baseline = Baseline(kind.names, 1, 2)
+        self._couplings = Couplings(kind.names, 1)
         self._age = SETTLE_HEAT_TICKS  # seen for the first time: as it ever was
         self._high = self._frozen = 0
         self._top, self._usual_w = 0.0, np.nan  # the most ever drawn, and what is usual at work
@@ -159,49 +196,62 @@ class _Part:
     def update(
         self, frame: NodeFrame, works: bool | None, jobs: tuple[str, ...], subject: Subject, episodes: Episodes
     ) -> list[Finding]:
-        matrix = frame.sections["host"]
-        source, target = self._columns.places(matrix.columns)
-        if not len(target):
+        matrix, kind = frame.sections["host"], self._kind
+        if matrix.columns is not self._layout:
+            self._layout, (self._source, self._target) = matrix.columns, _places(kind.wanted, matrix.columns)
+        if not len(self._target):
             return []
-        values, readings = np.empty((1, len(self._wanted)), np.float32), np.empty((1, len(self._names)), np.float32)
-        given = matrix.values()
-        if not _here(given, source, target, self._ranges.low, self._ranges.high, values, len(self._names)):
+        new = frame.run_id != self._run_id or abs(frame.ts_ms - self._ts_ms) > GAP_MS
+        tick = np.empty((4, len(kind.wanted)), dtype=np.float32)
+        averages = self._averages
+        if not read(
+            matrix.values(), self._source, self._target, kind.low, kind.high, new, averages.ring, averages.at, tick
+        ):
             return []
-        if frame.run_id != self._run_id or abs(frame.ts_ms - self._ts_ms) > GAP_MS:
-            self._averages.restart()
-            if self._run_id >= 0:
-                self._age = 0
+        averages.step()
+        if new and self._run_id >= 0:
+            self._age = 0
         self._run_id, self._ts_ms = frame.run_id, frame.ts_ms
-        _average(values, self._averages.ring, self._averages.step(), readings)
-        self._follow(works, jobs, readings)
-        state = _STATES[self._state]
-        settled = (self._age >= self._settle)[None]
-        z, centre = self._baseline.compare(readings, state, settled)
-        if self._power >= 0 and self._state == WORKING:
-            self._usual_w = float(centre[0, self._power])
-        worse = [way * value if way else abs(value) for way, value in zip(self._ways, z[0].tolist(), strict=True)]
-        judged = any(value == value for value in worse)
-        p, score = 1.0, 0.0
-        if any(value >= FAR for value in worse):  # below, nothing is an alarm whatever the forest says
-            p, score = self._score(z)
-        wrong = self._wrong(values[0], readings[0], worse) if p < self._limit else []
+        self._follow(works, jobs, tick)
+        calm = self._high <= FREEZE_TICKS and episodes.idle(kind.rule)
+        baseline, couplings = self._baseline, self._couplings
+        found, due = judge(
+            tick, self._state, self._age, calm, kind.ways, kind.settle, kind.floor, baseline.cells,
+            couplings.covariance, couplings.count,
+        )  # fmt: skip
+        if due:
+            couplings.draw(_EVERYTHING)
+        if kind.power >= 0 and self._state == WORKING:
+            self._usual_w = float(tick[CENTRE, kind.power])
+        if calm and found != MOVED:  # nothing to say, and learned already
+            self._high, self._frozen = max(0, self._high - 1), 0
+            return []
+        return self._look(tick, found, subject, frame.ts_ms, episodes)
+
+    def _look(self, tick: Float32, found: int, subject: Subject, ts_ms: int, episodes: Episodes) -> list[Finding]:
+        """What is to be said where something moved, or is in trouble."""
+        kind = self._kind
+        readings, z, centre = tick[READINGS : CENTRE + 1, : len(kind.names)]
+        p, score, wrong = 1.0, 0.0, list[int]()
+        if found == MOVED:  # else nothing is an alarm, whatever the forest says
+            p, score = self._score(z[None])
+        if p < self._limit:
+            wrong = self._wrong(tick[VALUES], readings, np.where(kind.ways == 0, np.abs(z), kind.ways * z).tolist())
         said: list[Finding] = []
-        if wrong or not episodes.idle(self._rule):
+        if wrong or not episodes.idle(kind.rule):
             said = episodes.observe(
-                self._rule,
+                kind.rule,
                 subject,
-                bool(wrong) if judged else None,
-                frame.ts_ms,
-                lambda: self._verdict(wrong, readings[0], centre[0], z[0], p, score),
+                bool(wrong) if found != UNJUDGED else None,
+                ts_ms,
+                lambda: self._verdict(wrong, readings, centre, z, p, score),
             )
-        self._learn(
-            readings, z, state, settled, p, not episodes.idle(self._rule) and episodes.is_open(self._rule, subject)
-        )
+        self._learn(tick, p, not episodes.idle(kind.rule) and episodes.is_open(kind.rule, subject))
         return said
 
     def _score(self, z: Float32) -> tuple[float, float]:
         """p-value and score of the deviations, those the good way left out."""
-        good = z * np.array(self._ways, dtype=np.float32) < 0
+        good = z * self._kind.ways < 0
         residual = self._couplings.residual(z)
         rows, _ = measured(
             np.where(good, np.float32(0), z), np.where(good, np.float32(0), residual), np.zeros(1, np.float32)
@@ -211,7 +261,7 @@ class _Part:
 
     def saved(self) -> _Saved:
         return _Saved(
-            columns=self._names,
+            columns=self._kind.names,
             baseline=self._baseline.state(),
             couplings=self._couplings.state(),
             ring=to_bytes(self._averages.ring),
@@ -230,18 +280,18 @@ class _Part:
     def restore(self, old: _Saved) -> None:
         self._baseline.restore(old.baseline)
         self._couplings.restore(old.couplings)
-        if old.columns == self._names:
-            self._averages.ring = floats(old.ring, AVERAGED_TICKS, 1, len(self._names))
+        if old.columns == self._kind.names:
+            self._averages.ring = floats(old.ring, AVERAGED_TICKS, 1, len(self._kind.names))
             self._averages.at = old.ring_at
         self._age, self._high, self._frozen = old.age, old.high, old.frozen
         self._top, self._usual_w, self._state, self._jobs = old.top, old.usual_w, old.state, old.jobs
         self._run_id, self._ts_ms = old.run_id, old.ts_ms
 
-    def _follow(self, works: bool | None, jobs: tuple[str, ...], readings: Float32) -> None:
+    def _follow(self, works: bool | None, jobs: tuple[str, ...], tick: Float32) -> None:
         """What the node does now, and for how long; another job starts what was usual at work anew."""
         state = self._state if works is None else int(works)
-        power = float(readings[0, self._power]) if self._power >= 0 else np.nan
-        if works is None and power == power:
+        at = self._kind.power
+        if works is None and at >= 0 and (power := float(tick[READINGS, at])) == power:
             if self._usual_w < IDLE_SHARE * power:  # what was taken for work so far was none
                 self._forget()
                 self._state = state = WORKING
@@ -262,7 +312,7 @@ class _Part:
     def _wrong(self, values: Float32, readings: Float32, worse: list[float]) -> list[int]:
         """Places of the readings that are trouble, the most unusual first."""
         found = []
-        for i, one in enumerate(self._judged):
+        for i, one in enumerate(self._kind.judged):
             reading = float(readings[i])
             if one.share_of:
                 reading /= float(values[self._columns_at(one.share_of)])
@@ -272,12 +322,10 @@ class _Part:
         return sorted(found, key=lambda i: -worse[i])
 
     def _columns_at(self, name: str) -> int:
-        others = [one.share_of for one in self._judged if one.share_of]
-        return len(self._names) + others.index(name)
+        others = [one.share_of for one in self._kind.judged if one.share_of]
+        return len(self._kind.names) + others.index(name)
 
-    def _learn(
-        self, readings: Float32, z: Float32, state: Index, settled: NDArray[np.bool_], p: float, open_: bool
-    ) -> None:
+    def _learn(self, tick: Float32, p: float, open_: bool) -> None:
         self._high = min(FREEZE_MOST, max(0, self._high + (1 if p < FREEZE_P else -1)))
         usual = not open_ and self._high < FREEZE_TICKS
         self._frozen = 0 if usual else self._frozen + 1
@@ -286,16 +334,20 @@ class _Part:
             self._couplings.forget(_EVERYTHING)
             self._frozen = self._high = 0
         if usual:
-            self._baseline.learn(readings, state, settled)
-            self._couplings.learn(z, _EVERYTHING)
+            kind, couplings = self._kind, self._couplings
+            if learn_from(
+                tick, self._state, self._age, kind.settle, kind.floor, self._baseline.cells, couplings.covariance,
+                couplings.count,
+            ):  # fmt: skip
+                couplings.draw(_EVERYTHING)
 
     def _verdict(
         self, wrong: list[int], readings: Float32, centre: Float32, z: Float32, p: float, score: float
     ) -> Verdict:
-        first = self._judged[wrong[0]]
+        first = self._kind.judged[wrong[0]]
         evidence = []
         for i in wrong[:3]:
-            one, value, usual = self._judged[i], float(readings[i]), float(centre[i])
+            one, value, usual = self._kind.judged[i], float(readings[i]), float(centre[i])
             text = f"{one.words}: {one.name} {value:.4g}, usually {usual:.4g} ({float(z[i]):+.1f} spreads)"
             evidence.append(Evidence(text=text, metric=one.name, value=value, baseline=usual))
         return Verdict(
@@ -305,31 +357,3 @@ class _Part:
             summary=f"host differs from its own past (p {p:.1g}): {CAUSES[first.cause].words}",
             evidence=tuple(evidence),
         )
-
-
-@compiled
-def _here(
-    given: Float32, source: Index, target: Index, low: Float32, high: Float32, values: Float32, judged: int
-) -> bool:
-    """The wanted readings in range into `values`; whether any of the first `judged` is there."""
-    values[:] = np.nan
-    found = False
-    for k in range(len(target)):
-        c, value = target[k], given[0, source[k]]
-        if value >= low[c] and value <= high[c]:
-            values[0, c] = value
-            found |= c < judged
-    return found
-
-
-@compiled
-def _average(values: Float32, ring: Float32, step: int, readings: Float32) -> None:
-    """`Averages.apply` of one row."""
-    for c in range(readings.shape[1]):
-        ring[step, 0, c] = values[0, c]
-        total, count = np.float32(0.0), np.float32(0.0)
-        for k in range(ring.shape[0]):
-            if not np.isnan(ring[k, 0, c]):
-                total += ring[k, 0, c]
-                count += np.float32(1.0)
-        readings[0, c] = total / count if count > 0 else np.nan

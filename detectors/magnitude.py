@@ -29,9 +29,6 @@ RMS_CLIP = 20.0
 
 LARGE = 3.0
 
-JUDGED_METRICS = 5
-"""With fewer judged metrics a row has no p-value, and teaches a forest nothing."""
-
 Z_LIMIT = 1e6
 """Larger deviations are taken for this one: features stay finite."""
 
@@ -49,7 +46,7 @@ def measured(z: Float32, residual: Float32, missing_share: Float32) -> tuple[Flo
     """`magnitudes`, and how many metrics of each row were judged."""
     out = np.empty((len(z), len(NAMES)), dtype=np.float32)
     judged = np.empty(len(z), dtype=np.intp)
-    _fill(
+    _measured(
         np.ascontiguousarray(z, dtype=np.float32), np.ascontiguousarray(residual, dtype=np.float32), missing_share,
         out, judged,
     )  # fmt: skip
@@ -57,31 +54,37 @@ def measured(z: Float32, residual: Float32, missing_share: Float32) -> tuple[Flo
 
 
 @compiled
-def _fill(z: Float32, residual: Float32, missing_share: Float32, out: Float32, counts: Index) -> None:
-    for r in range(z.shape[0]):
-        first = second = third = squares = left = 0.0
-        judged = large = 0
-        for c in range(z.shape[1]):
-            size = abs(z[r, c])
-            if np.isnan(size):
-                continue
-            size = min(size, Z_LIMIT)
-            judged += 1
-            large += size > LARGE
-            squares += min(size, RMS_CLIP) ** 2
-            left += residual[r, c] ** 2
-            if size > first:
-                first, second, third = size, first, second
-            elif size > second:
-                second, third = size, second
-            elif size > third:
-                third = size
-        out[r, 0], out[r, 1], out[r, 2] = np.log1p(first), np.log1p(second), np.log1p(third)
-        out[r, 3] = np.log1p(np.sqrt(squares / max(judged, 1)))
-        out[r, 4] = np.log1p(np.sqrt(left / max(judged, 1)))
-        out[r, 5] = large
-        out[r, MISSING] = 0.0 if np.isnan(missing_share[r]) else missing_share[r]
-        counts[r] = judged
+def _measured(z: Float32, residual: Float32, missing_share: Float32, out: Float32, judged: Index) -> None:
+    for r in range(len(z)):
+        judged[r] = measure_row(z[r], residual[r], missing_share[r], out[r])
+
+
+@compiled
+def measure_row(z: Float32, residual: Float32, missing_share: float, out: Float32) -> int:
+    """`magnitudes` of one row into `out`; how many of its metrics were judged is returned."""
+    first = second = third = squares = left = 0.0
+    judged = large = 0
+    for c in range(len(z)):
+        size = abs(z[c])
+        if np.isnan(size):
+            continue
+        size = min(size, Z_LIMIT)
+        judged += 1
+        large += size > LARGE
+        squares += min(size, RMS_CLIP) ** 2
+        left += residual[c] ** 2
+        if size > first:
+            first, second, third = size, first, second
+        elif size > second:
+            second, third = size, second
+        elif size > third:
+            third = size
+    out[0], out[1], out[2] = np.log1p(first), np.log1p(second), np.log1p(third)
+    out[3] = np.log1p(np.sqrt(squares / max(judged, 1)))
+    out[4] = np.log1p(np.sqrt(left / max(judged, 1)))
+    out[5] = large
+    out[MISSING] = 0.0 if np.isnan(missing_share) else missing_share
+    return judged
 
 
 def shares(z: Float32, residual: Float32) -> Float32:
@@ -92,29 +95,20 @@ def shares(z: Float32, residual: Float32) -> Float32:
     return out
 
 
-def strongest(z: Float32, residual: Float32, names: tuple[str, ...], limit: int = 3) -> list[tuple[str, ...]]:
-    """For each row the names of the metrics with the largest `shares`, most first."""
-    found = np.empty((len(z), limit), dtype=np.intp)
-    _largest(z, residual, found)
-    return [tuple([names[i] for i in row if i >= 0]) for row in found.tolist()]
-
-
 @compiled
-def _largest(z: Float32, residual: Float32, found: Index) -> None:
-    """Places of the largest in each row, most first; -1 for none."""
-    limit = found.shape[1]
-    sizes = np.empty(limit, dtype=np.float32)
-    for r in range(z.shape[0]):
-        sizes[:] = 0.0
-        found[r] = -1
-        for c in range(z.shape[1]):
-            deviation = np.float32(0.0) if np.isnan(z[r, c]) else min(abs(z[r, c]), np.float32(RMS_CLIP))
-            left = np.float32(0.0) if np.isnan(residual[r, c]) else residual[r, c]
-            size = deviation * deviation + left * left
-            at = limit
-            while at > 0 and size > sizes[at - 1]:
-                at -= 1
-            for k in range(limit - 1, at, -1):
-                sizes[k], found[r, k] = sizes[k - 1], found[r, k - 1]
-            if at < limit:
-                sizes[at], found[r, at] = size, c
+def largest_row(z: Float32, residual: Float32, found: Index) -> None:
+    """Places of the metrics with the largest `shares` of one row, most first, into `found`; -1 for none."""
+    limit = len(found)
+    sizes = np.zeros(limit, dtype=np.float32)
+    found[:] = -1
+    for c in range(len(z)):
+        deviation = np.float32(0.0) if np.isnan(z[c]) else min(abs(z[c]), np.float32(RMS_CLIP))
+        left = np.float32(0.0) if np.isnan(residual[c]) else residual[c]
+        size = deviation * deviation + left * left
+        at = limit
+        while at > 0 and size > sizes[at - 1]:
+            at -= 1
+        for k in range(limit - 1, at, -1):
+            sizes[k], found[k] = sizes[k - 1], found[k - 1]
+        if at < limit:
+            sizes[at], found[at] = size, c

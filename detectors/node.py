@@ -12,14 +12,14 @@ import numpy as np
 
 from detectors.alarm import ALARM, FINDINGS, FREEZE_MOST, FREEZE_P, FREEZE_TICKS, RELEARN_TICKS, alarm_verdict, alarms
 from detectors.budget import alarm_p
-from detectors.deviation import WORKING, Deviation, Deviations
+from detectors.deviation import Deviation, Deviations
 from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
 from detectors.event_watch import EventState, EventWatch
 from detectors.fabric_rules import port_findings
 from detectors.forest import Forest
+from detectors.gpu_columns import WORKING
 from detectors.host_rules import host_findings
 from detectors.host_watch import HostWatch
-from detectors.magnitude import JUDGED_METRICS, measured
 from detectors.node_records import Scores, baselines_of, features_of
 from detectors.nvlink import LinkWatch
 from detectors.reading_rules import READING_RULES, nothing_to_see, observations, reading_verdict
@@ -89,6 +89,8 @@ class NodeDetector:
         self._stagger_ms = int(digest(node)[:8], 16) % BASELINES_MS
         self._high: dict[str, int] = {}  # ticks of low p-values, less those of others since
         self._frozen: dict[str, int] = {}  # ticks of standing still without a finding
+        self._jobs: tuple[str, ...] = ()  # of the GPUs, one each
+        self._busy: tuple[str, ...] = ()  # the different ones
         self._gpus: tuple[Gpu, ...] = ()
         self._pci: dict[str, str] = {}
 
@@ -97,23 +99,24 @@ class NodeDetector:
         if (frame.run_id, frame.seq) <= self._last:
             return NodeVerdict()
         self._last, self._ts_ms = (frame.run_id, frame.seq), frame.ts_ms
-        if any(gpu.pci for gpu in frame.gpus):
+        if frame.gpus is not self._gpus and any(gpu.pci for gpu in frame.gpus):
             self._gpus = frame.gpus
         tick = self._deviations.update(frame)
         scores = self._score(tick)
         works = WORKING in tick.state.tolist() if tick.uuids else None
-        jobs = tuple(sorted({job for job in tick.jobs if job}))
+        if tick.jobs is not self._jobs:
+            self._jobs, self._busy = tick.jobs, tuple(sorted({job for job in tick.jobs if job}))
         findings = [
             *self._events.tick(frame.ts_ms, tick.uuids, tick.here),
             *self._readings(frame.ts_ms, tick),
             *self._links.update(frame, self._episodes),
             *port_findings(frame, self._episodes),
             *host_findings(frame, self._episodes),
-            *self._host.update(frame, works, jobs, self._episodes),
+            *self._host.update(frame, works, self._busy, self._episodes),
             *self._vanished(frame, tick),
             *self._alarms(frame.ts_ms, tick, scores),
         ]
-        self._learn(tick, scores.p.tolist())
+        self._learn(tick, scores)
         return NodeVerdict(
             features=tuple(features_of(frame, tick, scores, self.model.name, self._events)),
             findings=tuple(findings),
@@ -183,15 +186,7 @@ class NodeDetector:
         return self._pci
 
     def _score(self, tick: Deviation) -> Scores:
-        rows, judged = measured(tick.scored, tick.residual, tick.missing_share)
-        score = self.model.score(rows)
-        p = self.model.p_value(rows, score)
-        for row, count in enumerate(judged.tolist()):
-            if count < JUDGED_METRICS:
-                p[row] = np.nan
-            if not count:
-                score[row] = np.nan
-        return Scores(score, p)
+        return Scores(*self.model.judge(tick.features, tick.judged))
 
     def _readings(self, ts_ms: int, tick: Deviation) -> list[Finding]:
         said: list[Finding] = []
@@ -241,9 +236,8 @@ class NodeDetector:
     def _alarms(self, ts_ms: int, tick: Deviation, scores: Scores) -> list[Finding]:
         """Where a rule speaks of a GPU already, the forest has nothing to add."""
         said: list[Finding] = []
-        score, p = scores
-        rare = any(value < self._alarm_p for value in p.tolist())
-        if not rare and self._episodes.idle(ALARM):
+        score, p, lowest = scores
+        if lowest >= self._alarm_p and self._episodes.idle(ALARM):
             return said
         active = alarms(tick, p, self._alarm_p).tolist()
         if not any(active) and self._episodes.idle(ALARM):
@@ -259,12 +253,12 @@ class NodeDetector:
             )
         return said
 
-    def _learn(self, tick: Deviation, p: list[float]) -> None:
+    def _learn(self, tick: Deviation, scores: Scores) -> None:
         """Baselines stand still while a GPU is unusual; one that stays so without a finding is learned anew."""
-        low = [value < FREEZE_P for value in p]
-        if not (any(low) or self._high or self._frozen) and self._episodes.idle():
-            self._deviations.learn(np.ones(len(low), dtype=np.bool_))
+        if scores.lowest >= FREEZE_P and not (self._high or self._frozen) and self._episodes.idle():
+            self._deviations.learn(np.ones(len(tick.uuids), dtype=np.bool_))
             return
+        low = [value < FREEZE_P for value in scores.p.tolist()]
         troubled = {subject.gpu for subject in self._episodes.open()}
         high = {
             uuid: min(FREEZE_MOST, max(0, self._high.get(uuid, 0) + (1 if low else -1)))

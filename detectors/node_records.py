@@ -1,6 +1,6 @@
 """What detection says of a node's GPUs each tick, as records: scores beside matrices, one record a job."""
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from detectors.baseline import Baseline
 from detectors.compile import compiled
 from detectors.condition import Float32, Index
-from detectors.deviation import COMPARED, COMPARED_AT, RAW_AT, SCORED_NAMES, Deviation
+from detectors.deviation import Deviation
 from detectors.event_watch import EventWatch
-from detectors.magnitude import strongest
+from detectors.gpu_columns import COMPARED, COMPARED_AT, RAW_AT, SCORED_NAMES
+from detectors.gpu_pass import Records
+from detectors.magnitude import largest_row
 from schemas.features import Baselines, Features, GpuScore
-from schemas.frame import Gpu, NodeFrame
-from schemas.matrix import Matrix
+from schemas.frame import NodeFrame
+from schemas.matrix import LITTLE, Matrix
 
 PUBLISHED = (
     "power_w", "power_average_w", "temperature_c", "memory_temperature_c", "sm_clock_mhz", "memory_clock_mhz",
@@ -29,49 +31,50 @@ AS_READ = ("clocks_event_reasons", "recovery_action", "remap_pending")
 
 READ = PUBLISHED + AS_READ
 
-_PUBLISHED_AT = np.array([COMPARED_AT[name] for name in PUBLISHED])
-_AS_READ_AT = np.array([RAW_AT[name] for name in AS_READ])
+_PUBLISHED_AT: Index = np.array([COMPARED_AT[name] for name in PUBLISHED], dtype=np.intp)
+_AS_READ_AT: Index = np.array([RAW_AT[name] for name in AS_READ], dtype=np.intp)
+
+_STRONGEST = 3
+"""So many metrics are named that made a score."""
 
 
 class Scores(NamedTuple):
-    """What the forest says of the rows of a tick: score and p-value, both NaN where too little was judged."""
+    """What the forest says of the rows of a tick: score and p-value, both NaN where too little was judged, and the
+    lowest p-value (1 for none)."""
 
     score: NDArray[np.float64]
     p: NDArray[np.float64]
+    lowest: float
 
 
 def features_of(frame: NodeFrame, tick: Deviation, scores: Scores, model: str, events: EventWatch) -> list[Features]:
     """One record for each job whose GPUs are in the frame, in its order."""
-    gpus: Sequence[Gpu] = frame.gpus
-    listed = _listed(frame)
-    if len(listed) != len(gpus):
-        known = {gpu.uuid: gpu for gpu in gpus}
-        gpus = [known.get(uuid) or Gpu(uuid=uuid) for uuid in listed]
-    strong = strongest(tick.scored, tick.residual, SCORED_NAMES)
-    said = [
-        GpuScore(
-            uuid=gpu.uuid,
-            pci=gpu.pci,
-            rank=gpu.rank,
-            score=score,
-            p_value=p if p == p else None,
-            strongest=names,
-            recent=events.recent(gpu.uuid, frame.ts_ms),
-        )
-        for gpu, score, p, names in zip(gpus, scores.score.tolist(), scores.p.tolist(), strong, strict=False)
-    ]
-    jobs = [gpu.job for gpu in gpus]
-    rows = len(jobs)  # GPUs that are known and not in the frame come after those in it
-    z, centres, readings = (np.empty((rows, n), dtype="<f4") for n in (len(PUBLISHED), len(PUBLISHED), len(READ)))
-    _publish(tick.z, tick.centre, tick.readings, tick.raw, _PUBLISHED_AT, _AS_READ_AT, z, centres, readings)
+    roster = tick.roster
+    rows = len(roster.uuids)  # GPUs that are known and not in the frame come after those in it
+    z, centres = np.empty((rows, len(PUBLISHED)), dtype=LITTLE), np.empty((rows, len(PUBLISHED)), dtype=LITTLE)
+    readings, strong = np.empty((rows, len(READ)), dtype=LITTLE), np.empty((rows, _STRONGEST), dtype=np.intp)
+    _publish(tick.told, z, centres, readings, strong)
+    said = tuple(
+        [
+            GpuScore(
+                uuid=gpu.uuid,
+                pci=gpu.pci,
+                rank=gpu.rank,
+                score=score,
+                p_value=p if p == p else None,
+                strongest=tuple([SCORED_NAMES[i] for i in names if i >= 0]),
+                recent=events.recent(gpu.uuid, frame.ts_ms),
+            )
+            for gpu, score, p, names in zip(
+                roster.gpus, scores.score.tolist(), scores.p.tolist(), strong.tolist(), strict=False
+            )
+        ]
+    )
     host = _host(frame)
     out = []
-    for job in dict.fromkeys(jobs):
-        own: slice | list[int] = slice(None)
-        uuids, theirs = listed, tuple(said)
-        if jobs.count(job) < rows:
-            own = [row for row, other in enumerate(jobs) if other == job]
-            uuids, theirs = tuple(listed[row] for row in own), tuple(said[row] for row in own)
+    for job, own, uuids in roster.crews:
+        whole = len(uuids) == rows
+        published, read = _sheets(uuids)
         out.append(
             Features(
                 cluster=frame.cluster,
@@ -82,34 +85,34 @@ def features_of(frame: NodeFrame, tick: Deviation, scores: Scores, model: str, e
                 job=job,
                 model=model,
                 rack=frame.rack,
-                gpus=theirs,
-                z=Matrix(uuids, PUBLISHED, z[own].tobytes()),
-                readings=Matrix(uuids, READ, readings[own].tobytes()),
-                centres=Matrix(uuids, PUBLISHED, centres[own].tobytes()),
+                gpus=said if whole else tuple([said[i] for i in own.tolist()]),
+                z=published.with_data((z if whole else z[own]).tobytes()),
+                readings=read.with_data((readings if whole else readings[own]).tobytes()),
+                centres=published.with_data((centres if whole else centres[own]).tobytes()),
                 host=host,
             )
         )
     return out
 
 
+@lru_cache(maxsize=4096)
+def _sheets(uuids: tuple[str, ...]) -> tuple[Matrix, Matrix]:
+    """Matrices of these GPUs, of PUBLISHED and of READ, whose numbers are yet to come."""
+    published, read = (Matrix(uuids, columns, bytes(4 * len(uuids) * len(columns))) for columns in (PUBLISHED, READ))
+    return published, read
+
+
 @compiled
-def _publish(
-    z: Float32,
-    centre: Float32,
-    readings: Float32,
-    raw: Float32,
-    published: Index,
-    as_read: Index,
-    z_out: Float32,
-    centre_out: Float32,
-    readings_out: Float32,
-) -> None:
+def _publish(told: Records, z_out: Float32, centre_out: Float32, readings_out: Float32, strongest: Index) -> None:
+    """What goes out of the GPUs in the frame: the published columns, and the places of their strongest metrics."""
     for r in range(len(z_out)):
-        for k in range(len(published)):
-            c = published[k]
-            z_out[r, k], centre_out[r, k], readings_out[r, k] = z[r, c], centre[r, c], readings[r, c]
-        for k in range(len(as_read)):
-            readings_out[r, len(published) + k] = raw[r, as_read[k]]
+        z, centre, readings, raw = told[r]["z"], told[r]["centre"], told[r]["readings"], told[r]["raw"]
+        for k in range(len(_PUBLISHED_AT)):
+            c = _PUBLISHED_AT[k]
+            z_out[r, k], centre_out[r, k], readings_out[r, k] = z[c], centre[c], readings[c]
+        for k in range(len(_AS_READ_AT)):
+            readings_out[r, len(_PUBLISHED_AT) + k] = raw[_AS_READ_AT[k]]
+        largest_row(told[r]["scored"], told[r]["residual"], strongest[r])
 
 
 def baselines_of(frame: NodeFrame, tick: Deviation, baseline: Baseline) -> Baselines:
@@ -124,11 +127,6 @@ def baselines_of(frame: NodeFrame, tick: Deviation, baseline: Baseline) -> Basel
         centre=Matrix.of(tick.uuids, COMPARED, tick.centre),
         spread=Matrix.of(tick.uuids, COMPARED, spread),
     )
-
-
-def _listed(frame: NodeFrame) -> tuple[str, ...]:
-    matrix = frame.sections.get("gpu")
-    return tuple(dict.fromkeys([*[gpu.uuid for gpu in frame.gpus], *(matrix.rows if matrix is not None else ())]))
 
 
 def _host(frame: NodeFrame) -> dict[str, float]:

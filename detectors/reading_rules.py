@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.compile import compiled
-from detectors.condition import Float32, Index
-from detectors.deviation import COMPARED_AT, COUNTED, RAW_AT, Deviation
+from detectors.deviation import Deviation
 from detectors.episode import Persistence, Rule, Verdict
 from detectors.event_rules import ACTION
+from detectors.gpu_columns import COMPARED_AT, COUNTED, RAW_AT
+from detectors.gpu_pass import Records
 from schemas.causes import CAUSES, Cause
 from schemas.finding import Evidence
 
@@ -227,47 +228,35 @@ _WATCHED = {
 }
 _WATCHED_AT = np.array([RAW_AT[name] for name in _WATCHED])
 _WATCHED_LIMITS = np.array(list(_WATCHED.values()), dtype=np.float32)
-_MARGIN_AT = RAW_AT["thermal_margin_c"]
-_BITS_AT = (RAW_AT["clocks_event_reasons"], RAW_AT["pcie_width_lanes"], RAW_AT["pcie_width_most_lanes"])
-_USE_AT = (RAW_AT["gpu_utilization_pct"], RAW_AT["sm_active_ratio"], RAW_AT["power_w"], RAW_AT["power_limit_w"])
+_REASONS, _MARGIN = RAW_AT["clocks_event_reasons"], RAW_AT["thermal_margin_c"]
+_WIDTH, _MOST_WIDTH = RAW_AT["pcie_width_lanes"], RAW_AT["pcie_width_most_lanes"]
+_USE, _ACTIVE = RAW_AT["gpu_utilization_pct"], RAW_AT["sm_active_ratio"]
+_POWER, _POWER_LIMIT = RAW_AT["power_w"], RAW_AT["power_limit_w"]
 
 
 def nothing_to_see(tick: Deviation) -> bool:
     """Whether no rule can hold for any row: the usual case, told without asking each rule."""
-    return not _something(
-        tick.raw, tick.grown, tick.absent, _WATCHED_AT, _WATCHED_LIMITS, _BITS_AT, _USE_AT, _MARGIN_AT
-    )
+    return not _something(tick.told)
 
 
 @compiled
-def _something(
-    raw: Float32,
-    grown: Float32,
-    absent: Mask,
-    watched: Index,
-    limits: Float32,
-    bits: tuple[int, int, int],
-    use: tuple[int, int, int, int],
-    margin: int,
-) -> bool:
-    reasons, width, most = bits
-    utilization, sm_active, power, power_limit = use
-    for r in range(raw.shape[0]):
-        row = raw[r]
-        for k in range(len(watched)):
-            if row[watched[k]] > limits[k]:
+def _something(told: Records) -> bool:
+    for r in range(len(told)):
+        row, grown, absent = told[r]["raw"], told[r]["grown"], told[r]["absent"]
+        for k in range(len(_WATCHED_AT)):
+            if row[_WATCHED_AT[k]] > _WATCHED_LIMITS[k]:
                 return True
-        for k in range(grown.shape[1]):
-            if grown[r, k] > 0:
+        for k in range(len(grown)):
+            if grown[k] > 0:
                 return True
-        for k in range(absent.shape[1]):
-            if absent[r, k]:
+        for k in range(len(absent)):
+            if absent[k]:
                 return True
-        if row[reasons] >= 0 and int(row[reasons]) & (THERMAL_BITS | POWER_BRAKE_BIT):
+        if row[_REASONS] >= 0 and int(row[_REASONS]) & (THERMAL_BITS | POWER_BRAKE_BIT):
             return True
-        if row[width] < row[most] or row[margin] < BEYOND_SLOWDOWN_C:
+        if row[_WIDTH] < row[_MOST_WIDTH] or row[_MARGIN] < BEYOND_SLOWDOWN_C:
             return True
-        if row[utilization] >= BUSY_PCT and row[sm_active] == 0 and row[power] > DRAWING_SHARE * row[power_limit]:
+        if row[_USE] >= BUSY_PCT and row[_ACTIVE] == 0 and row[_POWER] > DRAWING_SHARE * row[_POWER_LIMIT]:
             return True
     return False
 

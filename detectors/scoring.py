@@ -8,6 +8,7 @@ rounded down from scikit-learn's float64, which decides every float32 value alik
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.calibration import Rarity, least
 from detectors.compile import compiled
 
 DEPTH = 8
@@ -15,6 +16,9 @@ DEPTH = 8
 
 INNER = 2**DEPTH - 1
 LEAVES = 2**DEPTH
+
+JUDGED_METRICS = 5
+"""With fewer judged metrics a row has no p-value, and teaches a forest nothing."""
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -30,12 +34,64 @@ def forest_scores(
     those below `floor` (features,) are taken for it, `feature` and `threshold` (trees, INNER), `leaf` (trees, LEAVES)
     holding depth plus the expected rest."""
     out = np.empty(len(rows), dtype=np.float64)
-    _walk(np.ascontiguousarray(rows, dtype=np.float32), floor, feature, threshold, leaf, expected, out)
+    walk(np.ascontiguousarray(rows, dtype=np.float32), floor, feature, threshold, leaf, expected, out)
     return out
 
 
+def judged_scores(
+    rows: Float32,
+    judged: NDArray[np.int32],
+    floor: Float32,
+    feature: NDArray[np.uint8],
+    threshold: Float32,
+    leaf: Float32,
+    expected: float,
+    rarity: Rarity,
+    smallest: float,
+) -> tuple[Float64, Float64, float]:
+    """`forest_scores` and their p-values in one pass; NaN where too few metrics were `judged`: without any there is no
+    score, with fewer than JUDGED_METRICS no p-value. Then the lowest of the p-values, 1 where there is none."""
+    score, p = np.empty(len(rows), dtype=np.float64), np.empty(len(rows), dtype=np.float64)
+    lowest = _judge(
+        rows, judged, floor, feature, threshold, leaf, expected, rarity.columns, rarity.lengths, rarity.knots,
+        rarity.log_shares, rarity.tails, smallest, score, p,
+    )  # fmt: skip
+    return score, p, lowest
+
+
 @compiled
-def _walk(
+def _judge(
+    rows: Float32,
+    judged: NDArray[np.int32],
+    floor: Float32,
+    feature: NDArray[np.uint8],
+    threshold: Float32,
+    leaf: Float32,
+    expected: float,
+    columns: NDArray[np.intp],
+    lengths: NDArray[np.intp],
+    knots: Float64,
+    log_shares: Float64,
+    tails: Float64,
+    smallest: float,
+    score: Float64,
+    p: Float64,
+) -> float:
+    lowest = 1.0
+    walk(rows, floor, feature, threshold, leaf, expected, score)
+    least(score, rows, columns, lengths, knots, log_shares, tails, smallest, p)
+    for r in range(len(rows)):
+        if judged[r] < JUDGED_METRICS:
+            p[r] = np.nan
+        if judged[r] == 0:
+            score[r] = np.nan
+        if p[r] < lowest:
+            lowest = p[r]
+    return lowest
+
+
+@compiled
+def walk(
     given: Float32,
     floor: Float32,
     feature: NDArray[np.uint8],

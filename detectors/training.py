@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.alarm import ALARM, FINDINGS
-from detectors.deviation import SCORED_NAMES, Deviation
+from detectors.deviation import Deviation
 from detectors.forest import Forest, Training, train
+from detectors.gpu_columns import SCORED_NAMES
 from detectors.healthy import Troubles
-from detectors.magnitude import JUDGED_METRICS
 from detectors.node import NodeDetector, NodeVerdict
 from detectors.node_records import Scores
+from detectors.scoring import JUDGED_METRICS
 from schemas.frame import NodeFrame
 
 ROWS = 300_000

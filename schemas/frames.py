@@ -85,12 +85,7 @@ class FrameDecoder(Generic[R]):
             _keep(self._columns, bytes(columns), named)
             known = rows, columns, Matrix(_NAMES.decode(rows), named, sheet.data)
             _keep(names, section, known, SECTIONS)
-        if len(sheet.data) != len(known[2].data):
-            raise ValueError("the data has another size than the names say")
-        # Matrix() would look at the names again, which costs more than all the rest of a frame.
-        matrix: Matrix = known[2].__copy__()  # type: ignore[attr-defined]  # it has one; its types do not say so
-        msgspec.structs.force_setattr(matrix, "data", sheet.data)
-        return matrix
+        return known[2].with_data(sheet.data)
 
     def _list(self, node: str, name: str, raw: Raw) -> Any:
         known = self._items.get(node)

@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Float32 = NDArray[np.float32]
 
+LITTLE = np.dtype("<f4")
+"""How numbers are kept, whatever the machine."""
+
 
 class Matrix(msgspec.Struct, frozen=True, array_like=True):
     """`rows` x `columns` little-endian float32 values in row order.
@@ -48,14 +51,25 @@ class Matrix(msgspec.Struct, frozen=True, array_like=True):
 
     def values(self) -> Float32:
         """The numbers, shape (rows, columns), read-only."""
-        return np.frombuffer(self.data, dtype="<f4").reshape(len(self.rows), len(self.columns))
+        return np.frombuffer(self.data, LITTLE).reshape(len(self.rows), len(self.columns))
+
+    def with_data(self, data: bytes) -> Self:
+        """The same names with other numbers; raises ValueError where there are more or fewer of them.
+
+        Names that were looked at once are not looked at again, which costs more than all the rest of a matrix.
+        """
+        if len(data) != len(self.data):
+            raise ValueError(f"matrix data has {len(data)} bytes, {len(self.data)} expected")
+        matrix: Self = self.__copy__()  # type: ignore[attr-defined]  # it has one; its types do not say so
+        msgspec.structs.force_setattr(matrix, "data", data)
+        return matrix
 
     def row(self, place: int) -> dict[str, float]:
         """The row at `place` by column, without what is missing; nothing where there are no columns."""
         width = len(self.columns)
         if not width:
             return {}
-        values = np.frombuffer(self.data, "<f4", width, 4 * width * place).tolist()
+        values = np.frombuffer(self.data, LITTLE, width, 4 * width * place).tolist()
         return {name: value for name, value in zip(self.columns, values, strict=True) if value == value}
 
     def select(self, columns: Sequence[str]) -> Float32:

@@ -121,7 +121,7 @@ def test_a_foreign_checkpoint_is_refused(bad: bytes) -> None:
 
 
 def test_every_unit_of_the_catalogue_has_a_floor() -> None:
-    from detectors.deviation import COMPARED
+    from detectors.gpu_columns import COMPARED
 
     assert [name for name in COMPARED if floor_of(name) <= 1e-6] == []
 

@@ -3,12 +3,30 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 
 import numba
 import numpy as np
 import pytest
 
-from detectors.compile import compiled
+from detectors.compile import Compiled, compiled
+
+FACTOR = 2.0
+
+
+@compiled
+def part(value: float) -> float:
+    return value + 1.0
+
+
+@compiled
+def other_part(value: float) -> float:
+    return value + 3.0
+
+
+def whole(value: float) -> float:
+    return FACTOR * part(value)
+
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +42,8 @@ def test_where_no_folder_can_hold_the_cache_it_compiles_in_memory(monkeypatch: p
     plain, asked = numba.njit, []
 
     def refuses(*args: object, cache: bool = False, **options: object) -> object:
+        if "nogil" not in options:  # numba's own
+            return plain(*args, cache=cache, **options)
         asked.append(cache)
         if cache:
             raise RuntimeError("cannot cache function 'total': no locator available")
@@ -41,3 +61,22 @@ def test_where_no_folder_can_hold_the_cache_it_compiles_in_memory(monkeypatch: p
     assert total(np.array([1.0, 2.5])) == 3.5
     assert total(np.array([1.0])) == 1.0
     assert asked == [True, False]
+
+
+def test_one_compiled_function_may_call_another() -> None:
+    assert compiled(whole)(4.0) == 10.0
+
+
+def test_machine_code_on_disk_is_never_that_of_an_older_part_or_constant() -> None:
+    """numba looks for changes in the file of the outermost function only."""
+    marks = {
+        Compiled(FunctionType(whole.__code__, used)).mark
+        for used in (
+            {"part": part, "FACTOR": 2.0},
+            {"part": part, "FACTOR": 3.0},
+            {"part": part, "FACTOR": np.array([2.0])},
+            {"part": other_part, "FACTOR": 2.0},
+        )
+    }
+    assert len(marks) == 4
+    assert Compiled(FunctionType(whole.__code__, {"part": part, "FACTOR": 2.0})).mark in marks

@@ -8,7 +8,8 @@ from node_frames import COLUMNS, IDLE, WORKING, node_frames
 
 from detectors.baseline import Baseline
 from detectors.condition import Averages, Columns, Increases, Ranges
-from detectors.deviation import (
+from detectors.deviation import Deviations
+from detectors.gpu_columns import (
     COMPARED,
     COMPARED_AT,
     COUNTED,
@@ -24,12 +25,11 @@ from detectors.deviation import (
     WAITING,
     WORKING_FROM_PCT,
     WORKING_UNTIL_PCT,
-    Deviations,
 )
-from detectors.deviation import (
+from detectors.gpu_columns import (
     IDLE as IDLES,
 )
-from detectors.deviation import (
+from detectors.gpu_columns import (
     WORKING as WORKS,
 )
 from schemas.frame import NodeFrame
