@@ -138,7 +138,7 @@ class Assembly:
         return self.complete / total if total else 1.0
 
     def _member(self, node: str, c: Communicator) -> tuple[Group, int] | None:
-        if not 1 <= c.size <= WIDEST or c.comm_rank >= c.size:
+        if not 1 <= c.size <= WIDEST or c.comm_rank >= c.size or c.rank >= WIDEST:
             return None
         group = self.groups.get(c.id)
         if group is None or group.size != c.size:

@@ -46,6 +46,17 @@ def test_ninety_percent_count_at_the_deadline_and_all_up_to_eight(size: int, hea
     assert set(assembly.absent) == {100 + rank for rank in range(heard, size)}
 
 
+@pytest.mark.parametrize("rank", [2**17, 2**63, 2**64 - 1])
+def test_a_rank_that_no_job_has_is_left_out(rank: int) -> None:
+    assembly = Assembly()
+    odd = frame(0, 2, (5, 10.0))
+    (communicator,) = odd.communicators
+    assembly.add(T0, msgspec.structs.replace(odd, communicators=(msgspec.structs.replace(communicator, rank=rank),)))
+    assembly.add(T0, frame(0, 2, (5, 10.0)))
+    assembly.add(T0, frame(1, 2, (5, 30.0)))
+    assert [round_.exec_us.tolist() for round_ in assembly.ready(T0)] == [[10.0, 30.0]]
+
+
 def test_less_than_three_quarters_of_a_group_say_nothing() -> None:
     assembly = Assembly()
     for rank in range(8):
