@@ -14,7 +14,7 @@ from detectors.job_claims import HANG, RULES, SLOW_LINK, Claim, Claims
 from detectors.job_state import JobLearning, decode_decisions, encode_decisions
 from detectors.job_view import JobView, Place, place_of
 from detectors.progress import ProgressDetector
-from detectors.steps import WORK_RISE, StepDetector, StepState
+from detectors.steps import OF_STEPS, WORK_RISE, StepDetector, StepState
 from schemas.collective import CollectiveFrame
 from schemas.features import Features
 from schemas.finding import Finding, Subject
@@ -173,7 +173,7 @@ class JobDetector:
         claims += [
             self._claims.stalls(rank, onset)
             for rank, onset in stalling.items()
-            if rank not in covered | heavy | set(late)
+            if rank not in covered | heavy | set(late) and not (onset == 0 and self._undecided(rank))
         ]
         claims += [self._claims.imbalance(rank) for rank in sorted(heavy)]
         claims += [
@@ -188,6 +188,12 @@ class JobDetector:
         if shift is not None and not claims:
             claims.append(self._claims.whole_job(shift))
         return claims
+
+    def _undecided(self, rank: int) -> bool:
+        """Whether a rank that stalls does so in nearly every step since it began, less than a dozen ago: it is about to
+        be steady, or its node is, and four steps are no reason to call a GPU weak."""
+        found = self.steps.culprit(rank)
+        return not found.sporadic and (self.steps.last_number or 0) - found.onset_step < OF_STEPS
 
     def _worked_more(self, blame: Blame) -> bool:
         """Whether the late ones had more to do, and that explains it: an imbalance, which steps tell of, and nobody's

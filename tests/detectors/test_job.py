@@ -182,6 +182,15 @@ def test_a_hang_of_nobody_in_particular_gives_way_to_one_that_names_the_rank() -
     assert [(f.subject.scope, f.ts_ms) for f in ended] == [("job", T0 + 52_000)]  # and the rank's stays to the end
 
 
+def test_four_late_steps_in_a_row_are_no_reason_yet_to_call_a_gpu_weak() -> None:
+    job, detector, said = SmallJob(), JobDetector("c", "j"), []
+    us_of = late(9, 130, 25_000.0)
+    for tick in range(150):
+        said += feed(detector, tick, job.steps(tick, us_of(tick)))  # type: ignore[operator]
+    assert opened(said) == [("straggler", "rank", 9)]
+    assert said[0].ts_ms >= T0 + 136_000  # eight steps, as for any steady one
+
+
 def test_a_standstill_is_counted_from_the_last_step_and_not_from_when_its_absent_ranks_were_given_up() -> None:
     job, detector, said = SmallJob(), JobDetector("c", "j"), []
     for tick in range(60):
