@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from collectors.inspector import MAX_BANDWIDTH_GBS, MAX_EXEC_TIME_US
+from collectors.inspector_line import MAX_BANDWIDTH_GBS, MAX_EXEC_TIME_US
 from collectors.prometheus_text import parse
 
 UNITS = {
