@@ -18,6 +18,10 @@ LITTLE = np.dtype("<f4")
 """How numbers are kept, whatever the machine."""
 
 
+LONGEST_NAME = 256
+"""Letters of a row's or column's name, as of every other name in a record."""
+
+
 class Matrix(msgspec.Struct, frozen=True, array_like=True):
     """`rows` x `columns` little-endian float32 values in row order.
 
@@ -38,6 +42,8 @@ class Matrix(msgspec.Struct, frozen=True, array_like=True):
             raise ValueError("matrix columns repeat a name")
         if len(set(rows)) != len(rows):
             raise ValueError("matrix rows repeat a name")
+        if not all(0 < len(name) <= LONGEST_NAME for name in (*rows, *columns)):
+            raise ValueError(f"a matrix row or column has no name, or one of more than {LONGEST_NAME} letters")
 
     @classmethod
     def of(cls, rows: Sequence[str], columns: Sequence[str], values: ArrayLike) -> Self:

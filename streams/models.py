@@ -14,6 +14,7 @@ import aiokafka
 
 from detectors.forest import Forest, ModelError
 from runtime.health import Counters
+from runtime.log import Repeats
 from schemas import Model
 from schemas.codec import WireError, decode
 
@@ -62,6 +63,7 @@ class Models:
     def __init__(self, own: Forest, counters: Counters | None = None) -> None:
         self.own = own
         self._counters = counters or Counters()
+        self._repeats = Repeats()
         self._records: dict[bytes, Publication] = {}
         self._lines: dict[str, list[Publication]] = {}
 
@@ -88,7 +90,10 @@ class Models:
             found = publication(record)
         except (WireError, ModelError) as error:
             self._counters.add("errors", 1, "model_refused")
-            log.error("model %s refused, scoring goes on as before: %s", (key or b"?").decode(errors="replace"), error)
+            name = "".join(filter(str.isprintable, (key or b"?").decode(errors="replace")))[:80]
+            self._repeats.log(
+                log, logging.ERROR, "refused", f"model {name} refused, scoring goes on as before: {error}"
+            )
             return None
         self._records[key or b""] = found
         self._line_up(found.cluster)

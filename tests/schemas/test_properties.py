@@ -41,6 +41,9 @@ def test_matrix_refuses_what_does_not_fit() -> None:
         Matrix.of(["a"], ["x", "x"], [[1.0, 2.0]])
     with pytest.raises(ValueError, match="rows repeat"):
         Matrix.of(["a", "a"], ["x"], [[1.0], [2.0]])
+    for name in ("", "x" * 257):
+        with pytest.raises(ValueError, match="no name, or one of more than 256 letters"):
+            Matrix.of([name], ["a"], [[1.0]])
 
 
 @given(st.binary(max_size=200))
