@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collectors.rates import Value
-from schemas.matrix import Matrix
+from schemas.matrix import LONGEST_NAME, Matrix
 from schemas.metrics import Section, metric
 
 
@@ -17,12 +17,17 @@ def table(
 ) -> tuple[Matrix, dict[str, int]]:
     """The matrix of `rows` (one mapping by column for each of `names`), and missing values by reason.
 
-    A value outside the catalogue's range is a broken sensor's: missing{out_of_range}, neither kept nor clipped.
+    A value outside the catalogue's range is a broken sensor's: missing{out_of_range}, neither kept nor clipped. A row
+    whose name no record carries (none, or a controller's of more than 256 letters) is missing{unnamed}.
     """
     # Value by value: most tables have one row, and for those each step of numpy costs as much as all of this.
     missing: dict[str, int] = {}
     limits = _limits(section, columns)
     values: list[float] = []
+    if unnamed := _unnamed(names):
+        missing["unnamed"] = len(unnamed)
+        rows = [row for i, row in enumerate(rows) if i not in unnamed]
+        names = [name for i, name in enumerate(names) if i not in unnamed]
     for row in rows:
         for column, low, high in limits:
             value = row[column]
@@ -49,7 +54,15 @@ def table_of_columns(
     if wrong.any():
         missing["out_of_range"] = int(wrong.sum())
         values[wrong] = np.nan
+    if unnamed := _unnamed(names):
+        missing["unnamed"] = len(unnamed)
+        values = np.delete(values, sorted(unnamed), axis=0)
+        names = [name for i, name in enumerate(names) if i not in unnamed]
     return Matrix.of(names, tuple(columns), values), missing
+
+
+def _unnamed(names: Sequence[str]) -> set[int]:
+    return {i for i, name in enumerate(names) if not 0 < len(name) <= LONGEST_NAME}
 
 
 def _fill(into: NDArray[np.float64], values: Sequence[Value], missing: dict[str, int]) -> None:
