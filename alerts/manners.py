@@ -7,7 +7,7 @@ What is held is kept and looked at again; nothing is forgotten. The end of what 
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from detectors.relation import HEAT, rack
+from detectors.incident.relation import HEAT, rack
 from schemas import Incident
 from schemas.causes import CAUSES, Team
 from schemas.identity import digest

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from alerts.manners import Situation
-from detectors.relation import rack
+from detectors.incident.relation import rack
 from schemas import Incident, Silence
 
 

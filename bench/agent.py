@@ -31,9 +31,9 @@ from nvml_shim import build
 
 from bench import beside, inspector
 from bench.running import cpu_s, mib, settled, wire_bytes
-from collectors.agent import AgentCore, Identity
-from collectors.gpu import GpuCollector
-from collectors.spool import Spool
+from collectors.agent.core import AgentCore, Identity
+from collectors.agent.spool import Spool
+from collectors.gpu.collector import GpuCollector
 from runtime.broker import EmbeddedBroker
 from runtime.health import Counters
 from schemas.codec import encode

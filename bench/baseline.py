@@ -19,10 +19,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a worker limits them too; 
 
 import numpy as np
 
-from detectors.deviation import Deviation, Deviations
-from detectors.forest import Forest
-from detectors.node import NodeDetector
-from detectors.node_records import Scores, features_of
+from detectors.forest.model import Forest
+from detectors.node.detector import NodeDetector
+from detectors.node.deviation import Deviation, Deviations
+from detectors.node.records import Scores, features_of
 from lockstep.fleet import Agents
 from runtime.health import Counters
 from schemas import Features, NodeFrame

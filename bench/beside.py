@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from collectors.gpu_fields import FIELD_METRICS
+from collectors.gpu.fields import FIELD_METRICS
 
 LINKS = 18
 """Of the shim's GPUs."""

@@ -12,7 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from detectors.drift_gpu import GpuDrift
+from detectors.drift.gpu import GpuDrift
 from schemas import NodeFrame
 from schemas.frame import Gpu
 from schemas.matrix import Matrix

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.ensemble import IsolationForest
 
-from detectors.fleet_model import simulated_deviations
-from detectors.forest import Training, from_sklearn
-from detectors.magnitude import magnitudes
+from detectors.forest.magnitude import magnitudes
+from detectors.forest.model import Training, from_sklearn
+from detectors.train.fleet import simulated_deviations
 
 BATCHES = 15
 

@@ -20,9 +20,9 @@ import msgspec
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from collectors.collectives import Claim, CollectiveReducer, CollectivesCollector
+from collectors.agent.service import GC_OBJECTS
 from collectors.lines import FolderLines
-from collectors.service import GC_OBJECTS
+from collectors.nccl.collectives import Claim, CollectiveReducer, CollectivesCollector
 from runtime.health import Counters
 from schemas.codec import encode
 from schemas.collective import CollectiveFrame

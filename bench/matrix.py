@@ -31,7 +31,7 @@ from streams.plan import detection, load_model
 
 START_MS = 1_700_000_000_000
 LEAST_ONSET_S, ONSET_STEPS = 60.0, 100
-"""A fault begins when a job's past is known: 90 steps are the longest warm-up of any test (`detectors.stalls`)."""
+"""A fault begins when a job's past is known: 90 steps are the longest warm-up of any test (`detectors.job.stalls`)."""
 
 WATCHED_S = 60
 WATCHED_STEPS = {"sporadic_stall": 300}

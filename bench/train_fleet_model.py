@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 
-from detectors.fleet_model import deviations_of, fleet_forest
-from detectors.forest import Forest
-from detectors.magnitude import magnitudes
+from detectors.forest.magnitude import magnitudes
+from detectors.forest.model import Forest
+from detectors.train.fleet import deviations_of, fleet_forest
 from lockstep.fleet import Agents
 from runtime.health import Counters
 from schemas import NodeFrame

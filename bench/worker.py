@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from detectors.node import NodeDetector
+from detectors.node.detector import NodeDetector
 from lockstep.fleet import Agents
 from runtime.deadletters import dead_letter
 from runtime.health import Counters

@@ -3,17 +3,17 @@
 from pathlib import Path
 from typing import cast
 
-from collectors.agent import AgentCore, Identity
+from collectors.agent.core import AgentCore, Identity
 from collectors.base import UNSTAMPED, Collector, Reading
-from collectors.collectives import Claim, CollectiveReducer, CollectivesCollector
-from collectors.fabric import FabricCollector
-from collectors.gpu import GpuCollector
-from collectors.host import HostCollector
-from collectors.inspector import Process
-from collectors.jobs import JobsCollector
-from collectors.kmsg import KernelLogCollector
-from collectors.processes import Processes
-from collectors.steps import StepsCollector
+from collectors.gpu.collector import GpuCollector
+from collectors.host.collector import HostCollector
+from collectors.host.fabric import FabricCollector
+from collectors.job.jobs import JobsCollector
+from collectors.job.processes import Processes
+from collectors.job.steps import StepsCollector
+from collectors.kernel.kmsg import KernelLogCollector
+from collectors.nccl.collectives import Claim, CollectiveReducer, CollectivesCollector
+from collectors.nccl.inspector import Process
 from runtime.health import Counters
 from schemas.frame import RackFrame
 from schemas.record import NodeRecord

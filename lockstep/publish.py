@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from detectors.forest import Forest, ModelError
+from detectors.forest.model import Forest, ModelError
 from runtime.errors import UserError
 from runtime.health import Counters
 from runtime.kafka import MAX_MESSAGE_BYTES, NotDelivered, Producer, read_topic

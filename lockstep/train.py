@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from detectors.budget import PER_DAYS, SECONDS_A_DAY
-from detectors.forest import Forest, ModelError, Training
-from detectors.healthy import Troubles, trouble_of
-from detectors.training import ROWS, Alarm, Past, Trial
+from detectors.forest.model import Forest, ModelError, Training
+from detectors.node.budget import PER_DAYS, SECONDS_A_DAY
+from detectors.train.healthy import Troubles, trouble_of
+from detectors.train.training import ROWS, Alarm, Past, Trial
 from lockstep.moments import shown
 from runtime.errors import UserError
 from schemas import NodeFrame

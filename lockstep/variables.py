@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.settings import AgentSettings
+from collectors.agent.settings import AgentSettings
 from runtime.errors import UserError
 from runtime.settings import PREFIX
 

@@ -9,8 +9,8 @@ from schemas.record import Name, Natural, Record, TimeMs
 class Model(Record, frozen=True, kw_only=True, tag="model"):
     """A publication: from `ts_ms` on the forest `model` scores the cluster, until the next one.
 
-    `payload` is the portable file of `detectors.forest` (arrays and JSON, never a pickle); empty: each worker's own
-    forest. `name` is one of ten places that publications take in turn.
+    `payload` is the portable file of `detectors.forest.model` (arrays and JSON, never a pickle); empty: each worker's
+    own forest. `name` is one of ten places that publications take in turn.
     """
 
     topic = "models"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import aiokafka
 
-from detectors.forest import Forest, ModelError
+from detectors.forest.model import Forest, ModelError
 from runtime.health import Counters
 from runtime.log import Repeats
 from schemas import Model

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from detectors.alarm import FINDINGS
-from detectors.drift_gpu import GpuDrift
-from detectors.drift_rack import RackDrift
-from detectors.forest import Forest, ModelError
-from detectors.incident import IncidentBook
-from detectors.job import JobDetector
-from detectors.node import NodeDetector, NodeVerdict
-from detectors.rack import RackDetector
-from detectors.with_drift import NodeWithDrift, RackWithDrift
+from detectors.drift.gpu import GpuDrift
+from detectors.drift.rack import RackDrift
+from detectors.drift.with_drift import NodeWithDrift, RackWithDrift
+from detectors.forest.model import Forest, ModelError
+from detectors.incident.book import IncidentBook
+from detectors.job.detector import JobDetector
+from detectors.node.alarm import FINDINGS
+from detectors.node.detector import NodeDetector, NodeVerdict
+from detectors.rack.detector import RackDetector
 from runtime.errors import UserError
 from schemas import NodeFrame
 from streams import incident, job, node, rack

@@ -11,40 +11,43 @@ from msgspec.structs import replace
 
 from bench.fuzz import seeds
 from bench.fuzz.parser import SCRATCH, Parser
-from collectors import bms_points, cursor, nccl_log, ras_client
+from collectors import cursor
+from collectors.agent.settings import AgentSettings
+from collectors.agent.spool import Spool, next_run_id
 from collectors.base import Collector, CollectorError, NoData, Reading
-from collectors.collectives import CollectiveReducer, CollectivesCollector
-from collectors.cooling_bms import CoolingBmsCollector, recorded
-from collectors.dcgm import DcgmCollector, DcgmXids
-from collectors.devices import gpu_of
-from collectors.fabric import CLASS as FABRIC
-from collectors.fabric import FabricCollector
-from collectors.flight_recorder import parse as parse_flight
-from collectors.host import HostCollector
-from collectors.hwmon import CLASS as HWMON
-from collectors.hwmon import HwmonCollector
-from collectors.inspector_metrics import means
-from collectors.job_logs import JobLogsCollector
-from collectors.job_mapping import read_mapping
-from collectors.kernel_log import malformed
-from collectors.kmsg import KernelLogCollector
-from collectors.log_line import parse_log_line
-from collectors.plain_pickle import Refused, loads
-from collectors.printed import printed
-from collectors.processes import Processes, Work
+from collectors.cooling import bms_points
+from collectors.cooling.bms import CoolingBmsCollector, recorded
+from collectors.cooling.redfish import frames as rack_frames
+from collectors.cooling.redfish_http import Client, RedfishError
+from collectors.cooling.redfish_parse import parse as parse_redfish
+from collectors.cooling.redfish_poll import Found
+from collectors.cooling.redfish_targets import Target, load
+from collectors.cooling.redfish_tree import look
+from collectors.gpu.dcgm import DcgmCollector, DcgmXids
+from collectors.gpu.printed import printed
+from collectors.host.collector import HostCollector
+from collectors.host.fabric import CLASS as FABRIC
+from collectors.host.fabric import FabricCollector
+from collectors.host.hwmon import CLASS as HWMON
+from collectors.host.hwmon import HwmonCollector
+from collectors.host.rank_states import RankStatesCollector
+from collectors.job.devices import gpu_of
+from collectors.job.mapping import read_mapping
+from collectors.job.processes import Processes, Work
+from collectors.job.steps import StepsCollector
+from collectors.kernel.kmsg import KernelLogCollector
+from collectors.kernel.log import malformed
+from collectors.kernel.log_line import parse_log_line
+from collectors.nccl import log as nccl_log
+from collectors.nccl import ras_client
+from collectors.nccl.collectives import CollectiveReducer, CollectivesCollector
+from collectors.nccl.flight_recorder import parse as parse_flight
+from collectors.nccl.inspector_metrics import means
+from collectors.nccl.job_logs import JobLogsCollector
+from collectors.nccl.plain_pickle import Refused, loads
+from collectors.nccl.ras import BadRas
+from collectors.nccl.ras import parse as parse_ras
 from collectors.prometheus_text import parse as parse_prometheus
-from collectors.rank_states import RankStatesCollector
-from collectors.ras import BadRas
-from collectors.ras import parse as parse_ras
-from collectors.redfish import frames as rack_frames
-from collectors.redfish_http import Client, RedfishError
-from collectors.redfish_parse import parse as parse_redfish
-from collectors.redfish_poll import Found
-from collectors.redfish_targets import Target, load
-from collectors.redfish_tree import look
-from collectors.settings import AgentSettings
-from collectors.spool import Spool, next_run_id
-from collectors.steps import StepsCollector
 from runtime.errors import UserError
 from runtime.health import Counters
 from runtime.notify import Manager

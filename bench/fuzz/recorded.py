@@ -6,10 +6,10 @@ from pathlib import Path
 
 from bench.fuzz import seeds
 from bench.fuzz.parser import SCRATCH, Parser
-from collectors.comma import BadTrace
-from collectors.comma import parse as parse_comma
-from collectors.nccl_tests import BadTable
-from collectors.nccl_tests import parse as parse_nccl_tests
+from collectors.nccl.comma import BadTrace
+from collectors.nccl.comma import parse as parse_comma
+from collectors.nccl.nccl_tests import BadTable
+from collectors.nccl.nccl_tests import parse as parse_nccl_tests
 from lockstep.analyze import analyze, events
 from lockstep.replay import read
 from lockstep.replay.table import Columns

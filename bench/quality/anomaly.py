@@ -3,8 +3,8 @@
 Two protocols. `halves`: the training half is healthy history, the test half is judged. `benchmark`: that of TSB-AD-M
 (Liu and Paparrizos, NeurIPS 2024): only the test half, of which the first points (their number is published) are known
 to be healthy; its published figures stand beside ours, and our own PCA must reproduce them. Ours is
-`detectors.series.SeriesDetector` with the forest that ships: it is never trained on these machines. Its forest and its
-p-value alone are shown as ablations.
+`detectors.node.series.SeriesDetector` with the forest that ships: it is never trained on these machines. Its forest and
+its p-value alone are shown as ablations.
 """
 
 import csv
@@ -20,8 +20,8 @@ from sklearn.ensemble import IsolationForest
 
 from bench.quality import half_space
 from bench.quality.vus import Quality, period_of, quality
-from detectors.forest import Forest
-from detectors.series import SeriesDetector
+from detectors.forest.model import Forest
+from detectors.node.series import SeriesDetector
 
 Floats = NDArray[np.float64]
 Scores = dict[str, Floats]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from detectors.batch_times import MEMORY, READY, BatchTimeDetector
-from detectors.past import MAD_TO_SIGMA
+from detectors.job.batch_times import MEMORY, READY, BatchTimeDetector
+from detectors.job.past import MAD_TO_SIGMA
 from lockstep.analyze.batch_times import batches
 from lockstep.analyze.recording import Input
 

@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from detectors.budget import SECONDS_A_DAY, events_at_most
 from detectors.episode import Episodes
-from detectors.forest import Forest
-from detectors.host_watch import HostWatch
+from detectors.forest.model import Forest
+from detectors.node.budget import SECONDS_A_DAY, events_at_most
+from detectors.node.host_watch import HostWatch
 from lockstep.replay.table import Columns, read_table
 from schemas import NodeFrame
 

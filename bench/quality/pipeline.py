@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from detectors.pipeline_grid import grid
-from detectors.pipeline_slowness import RISE, lower_median, typical
+from detectors.pipeline.grid import grid
+from detectors.pipeline.slowness import RISE, lower_median, typical
 from lockstep.analyze.judge import judge
 from lockstep.analyze.pipeline_trace import OTHER, Operation, operations, step_of, ticks
 from lockstep.analyze.recording import Input, Run

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.quality import host_power
-from detectors.baseline import Baseline
-from detectors.budget import PER_DAYS, alarm_p, events_at_most
-from detectors.calibration import Shares, calibrate
+from detectors.forest.calibration import Shares, calibrate
+from detectors.node.baseline import Baseline
+from detectors.node.budget import PER_DAYS, alarm_p, events_at_most
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.job import JobRecord
+from detectors.job.detector import JobRecord
 from lockstep.analyze.parquet import batches, open_parquet
 from lockstep.analyze.recording import TICK_MS, Run
 from schemas.step import RankStep, StepFrame

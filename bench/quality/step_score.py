@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from bench.quality.step_runs import Label, StepRun
-from detectors.job import JobRecord
+from detectors.job.detector import JobRecord
 from lockstep.analyze.judge import fold, revisions
 from lockstep.analyze.recording import Run
 from schemas.incident import Incident

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from detectors.batch_times import READY, BatchTimeDetector
+from detectors.job.batch_times import READY, BatchTimeDetector
 from lockstep.analyze import table
 from lockstep.analyze.recording import CLUSTER, TICK_MS, Input, Progress, Run
 from schemas.finding import Finding

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from collectors.bms_points import BadLine, parse_line
-from collectors.cooling_bms import Building, recorded
-from collectors.redfish import frames
-from collectors.redfish_parse import parse
-from collectors.redfish_poll import Found
-from collectors.redfish_row import Row
-from collectors.redfish_targets import Target
-from detectors.rack import RackDetector
+from collectors.cooling.bms import Building, recorded
+from collectors.cooling.bms_points import BadLine, parse_line
+from collectors.cooling.redfish import frames
+from collectors.cooling.redfish_parse import parse
+from collectors.cooling.redfish_poll import Found
+from collectors.cooling.redfish_row import Row
+from collectors.cooling.redfish_targets import Target
+from detectors.rack.detector import RackDetector
 from lockstep.analyze.files import DAMAGED, lines, open_bytes
 from lockstep.analyze.recording import CLUSTER, TICK_MS, Input, Progress, Run
 from schemas.finding import Finding

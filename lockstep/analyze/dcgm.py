@@ -1,7 +1,7 @@
 """GPU readings that somebody recorded: scrapes of a dcgm-exporter, nvidia-smi's CSV, dmon tables.
 
-Everything goes through the detector of a node, as live. What one sample tells (`detectors.snapshot`) is told of each
-node's first one; changes need a series.
+Everything goes through the detector of a node, as live. What one sample tells (`detectors.node.snapshot`) is told of
+each node's first one; changes need a series.
 """
 
 import heapq
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from collectors.gpu_csv import scrape_like
+from collectors.gpu.recorded import scrape_like
 from detectors.episode import Episodes
-from detectors.node import NodeDetector
-from detectors.snapshot import LASTING, MOMENTARY, slow_clocks, snapshot
+from detectors.node.detector import NodeDetector
+from detectors.node.snapshot import LASTING, MOMENTARY, slow_clocks, snapshot
 from lockstep.analyze.files import head
 from lockstep.analyze.gpu_samples import Sample, listed
 from lockstep.analyze.gpu_series import read_series

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from collectors.flight_recorder import parse
-from collectors.plain_pickle import MOST_BYTES, Refused
-from detectors.flight_dump import Dump
+from collectors.nccl.flight_recorder import parse
+from collectors.nccl.plain_pickle import MOST_BYTES, Refused
+from detectors.hang.flight_dump import Dump
 from lockstep.analyze.files import DAMAGED, open_bytes
 from lockstep.analyze.recording import Input
 from runtime.errors import UserError

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from collectors.base import event
-from collectors.xid import parse as parse_xid
+from collectors.kernel.xid import parse as parse_xid
 from lockstep.analyze.recording import CLUSTER, Input
 from schemas import Event, NodeFrame
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.base import event
-from collectors.gpu_csv import GpuColumns, GpuRow, dmon_like, dmon_rows
+from collectors.gpu.recorded import GpuColumns, GpuRow, dmon_like, dmon_rows
 from collectors.table import table as matrix_of
 from lockstep.analyze import table
 from lockstep.analyze.files import head, lines

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from collectors.collectives import Claim, CollectiveReducer
-from collectors.inspector import IGNORED, DumpStats, InspectorReader, Member, Parsed, Perf, Process, Rejected
-from detectors.groups import DEADLINE_MS
-from detectors.job import JobRecord
+from collectors.nccl.collectives import Claim, CollectiveReducer
+from collectors.nccl.inspector import IGNORED, DumpStats, InspectorReader, Member, Parsed, Perf, Process, Rejected
+from detectors.job.detector import JobRecord
+from detectors.job.groups import DEADLINE_MS
 from lockstep.analyze.files import LONGEST_LINE, lines, open_bytes, packed
 from lockstep.analyze.inspector_notes import RunSeen
 from lockstep.analyze.inspector_runs import Seen, runs

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable
 
-from collectors.inspector import DumpStats, Perf
-from detectors.arrival import LEAST_ROUNDS, READY
-from detectors.bandwidth import SYNCHRONOUS
-from detectors.groups import ENOUGH, QUORUM, WHOLE_UP_TO
+from collectors.nccl.inspector import DumpStats, Perf
+from detectors.job.arrival import LEAST_ROUNDS, READY
+from detectors.job.bandwidth import SYNCHRONOUS
+from detectors.job.groups import ENOUGH, QUORUM, WHOLE_UP_TO
 
 NEEDED = READY + LEAST_ROUNDS
 """Rounds of one stream before anything can be said of it."""

@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors.inspector import DumpStats, Member, Perf, Process
+from collectors.nccl.inspector import DumpStats, Member, Perf, Process
 
 APART_MS = 60_000
 """Files whose lines are further apart than this were not written at the same time, whatever the hosts' clocks do."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from collectors.nccl_log import parse, rank_of, world_of
-from detectors.watchdog import LogLine
+from collectors.nccl.log import parse, rank_of, world_of
+from detectors.hang.watchdog import LogLine
 from lockstep.analyze.files import lines
 from lockstep.analyze.recording import Input
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from detectors.event_watch import EventWatch
-from detectors.incident import IncidentBook
-from detectors.job import JobDetector, JobRecord
+from detectors.incident.book import IncidentBook
+from detectors.job.detector import JobDetector, JobRecord
 from lockstep.analyze.recording import CLUSTER as CLUSTER
 from lockstep.analyze.recording import Progress, Run
 from schemas.event import Event

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from collectors.base import event
-from collectors.kernel_log import INTERESTING, TOGETHER_S, KernelEvent, KernelLines, malformed
-from collectors.log_line import LogLine, parse_log_line
-from detectors.incident import CONFIRM_MS
+from collectors.kernel.log import INTERESTING, TOGETHER_S, KernelEvent, KernelLines, malformed
+from collectors.kernel.log_line import LogLine, parse_log_line
+from detectors.incident.book import CONFIRM_MS
 from lockstep.analyze.files import lines
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
 from lockstep.analyze.steps import ONLY_NODE

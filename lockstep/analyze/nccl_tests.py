@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from collectors.nccl_tests import MOST_BYTES, BadTable, parse
-from detectors.nccl_tests import Bench, comparable, judge
+from collectors.nccl.nccl_tests import MOST_BYTES, BadTable, parse
+from detectors.job.nccl_tests import Bench, comparable, judge
 from lockstep.analyze.files import DAMAGED, open_bytes
 from lockstep.analyze.judge import CLUSTER
 from lockstep.analyze.recording import Input, Progress, Run

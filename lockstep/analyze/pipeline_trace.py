@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from collectors.steps import natural
-from detectors.pipeline import STEADY, PipelineDetector
-from detectors.pipeline_grid import GARBAGE, PipelineOps
-from detectors.pipeline_replay import BACKWARD, FORWARD
+from collectors.job.steps import natural
+from detectors.pipeline.detector import STEADY, PipelineDetector
+from detectors.pipeline.grid import GARBAGE, PipelineOps
+from detectors.pipeline.replay import BACKWARD, FORWARD
 from lockstep.analyze import table
 from lockstep.analyze.recording import CLUSTER, TICK_MS, Input, Progress, Run
 from schemas.finding import Finding

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from collectors.ras import MOST_BYTES, BadRas, parse
-from detectors.ras import FROZEN_MS, RasDetector, Snapshot
+from collectors.nccl.ras import MOST_BYTES, BadRas, parse
+from detectors.hang.ras import FROZEN_MS, RasDetector, Snapshot
 from lockstep.analyze.files import DAMAGED, open_bytes
 from lockstep.analyze.judge import CLUSTER
 from lockstep.analyze.recording import Input

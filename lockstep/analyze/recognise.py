@@ -8,18 +8,11 @@ from typing import Any
 
 import msgspec
 
-from collectors import (
-    bms_points,
-    comma,
-    flight_recorder,
-    gpu_csv,
-    inspector_metrics,
-    log_kind,
-    nccl_log,
-    nccl_tests,
-    ras,
-    redfish_parse,
-)
+from collectors.cooling import bms_points, redfish_parse
+from collectors.gpu import recorded as gpu_csv
+from collectors.kernel import log_kind
+from collectors.nccl import comma, flight_recorder, inspector_metrics, nccl_tests, ras
+from collectors.nccl import log as nccl_log
 from lockstep.analyze.files import head, tail
 from lockstep.replay.recording import is_recording
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from detectors.job import JobRecord
+from detectors.job.detector import JobRecord
 from schemas.event import Event
 from schemas.finding import Finding
 from schemas.inventory import Inventory

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from collectors.base import CollectorError
-from collectors.dcgm import XID, DcgmCollector
-from collectors.printed import printed
+from collectors.gpu.dcgm import XID, DcgmCollector
+from collectors.gpu.printed import printed
 from collectors.prometheus_text import Sample as Series
 from collectors.prometheus_text import parse
 from lockstep.analyze.files import lines

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from detectors import flight, standstill, watchdog
-from detectors.flight_dump import Dump
-from detectors.hang import Hang
-from detectors.ras import Snapshot
+from detectors.hang import flight, standstill, watchdog
+from detectors.hang.evidence import Hang
+from detectors.hang.flight_dump import Dump
+from detectors.hang.ras import Snapshot
 from lockstep.analyze import flight_recorder, job_log, log_jobs, ras
 from lockstep.analyze.flight_recorder import Scene
 from lockstep.analyze.job_log import JobLog

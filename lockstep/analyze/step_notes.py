@@ -4,8 +4,8 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator
 
-from collectors.steps import StepLine
-from detectors.steps import LEAST_STEPS, NOISY, NOISY_READY, READY
+from collectors.job.steps import StepLine
+from detectors.job.steps import LEAST_STEPS, NOISY, NOISY_READY, READY
 
 
 class RunSeen:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors.steps import natural
+from collectors.job.steps import natural
 from lockstep.analyze import table
 from lockstep.analyze.recording import Input
 

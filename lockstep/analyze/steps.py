@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from collectors.steps import BadStep, StepLine, from_row, natural
-from detectors.groups import DEADLINE_MS, WIDEST
-from detectors.job import JobRecord
+from collectors.job.steps import BadStep, StepLine, from_row, natural
+from detectors.job.detector import JobRecord
+from detectors.job.groups import DEADLINE_MS, WIDEST
 from lockstep.analyze import step_runs, table
 from lockstep.analyze.recording import TICK_MS, Input, Progress, Run
 from lockstep.analyze.step_notes import RunSeen

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collectors import comma, inspector_metrics
+from collectors.nccl import comma, inspector_metrics
 from lockstep.analyze.files import DAMAGED, open_bytes
 from lockstep.analyze.recording import Input, Progress, Run
 from runtime.errors import UserError

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from collectors.look import look
-from collectors.service import run
-from collectors.settings import AgentSettings, Machine
+from collectors.agent.look import look
+from collectors.agent.service import run
+from collectors.agent.settings import AgentSettings, Machine
 from lockstep.options import run_until_signal, settings, settings_options
 from lockstep.show import shown
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from collectors.settings import AgentSettings
+from collectors.agent.settings import AgentSettings
 from lockstep.doctor import Check, Machine, examine, reach
 from lockstep.options import settings, settings_options
 from runtime.settings import PREFIX, ClickHouse

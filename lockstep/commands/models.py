@@ -15,7 +15,7 @@ from runtime.kafka import wait_for_broker
 from runtime.settings import Connection
 
 if TYPE_CHECKING:
-    from detectors.forest import Forest
+    from detectors.forest.model import Forest
 
 BROKER_S = 5.0
 """A person waits: long enough for a broker that is just starting, short enough to notice a wrong address."""
@@ -106,7 +106,7 @@ def rollback(model: str, begins: str, **options: Any) -> None:
 
 
 def _read(file: Path) -> "Forest":
-    from detectors.forest import Forest, ModelError
+    from detectors.forest.model import Forest, ModelError
 
     try:
         return Forest.from_bytes(file.read_bytes())

@@ -64,7 +64,7 @@ def command(
     GPU samples come from ClickHouse, without what incidents were about. The last quarter of the period is not trained
     on: the report says whose alarms there would have been in it.
     """
-    from detectors.alarm import FINDINGS
+    from detectors.node.alarm import FINDINGS
     from lockstep.publish import LEAD_MS, published
     from lockstep.publish import publish as put
     from lockstep.train import Order, train

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from collectors.settings import AgentSettings
+from collectors.agent.settings import AgentSettings
 from runtime.clock import Clock, SystemClock
 from runtime.settings import ClickHouse
 

@@ -5,8 +5,8 @@ import shutil
 from fnmatch import fnmatch
 from pathlib import Path
 
-from collectors.folders import wrong
-from collectors.processes import parse_environ
+from collectors.agent.folders import wrong
+from collectors.job.processes import parse_environ
 from lockstep.doctor.check import Check, Machine, State
 
 GROWTH_S = 1.0

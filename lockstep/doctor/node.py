@@ -4,8 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from collectors.clock_sync import STATUS_UNSYNCHRONISED, ask_kernel
-from collectors.nvml import driver_version
+from collectors.gpu.nvml import driver_version
+from collectors.host.clock_sync import STATUS_UNSYNCHRONISED, ask_kernel
 from lockstep.doctor.check import Check, Machine
 
 NVIDIA = "0x10de"

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 
 from collectors.base import CollectorError
-from collectors.dcgm_fields import GPU_FIELDS
+from collectors.gpu.dcgm_fields import GPU_FIELDS
 from collectors.http_text import fetcher
 from collectors.prometheus_text import parse
 from lockstep.doctor.check import Check, Machine

@@ -7,7 +7,7 @@ from alerts.outbox import Outbox
 from alerts.pagerduty import PagerDuty
 from alerts.receiver import Answer, Outcome
 from alerts.settings import AlertsSettings
-from detectors.incident import IncidentBook
+from detectors.incident.book import IncidentBook
 from schemas import AlertState, Finding, Incident
 from schemas.examples import EXAMPLES
 from schemas.finding import Evidence, Subject

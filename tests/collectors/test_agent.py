@@ -9,13 +9,13 @@ import pytest
 from fake_clock import FakeClock
 from fake_nvml import eight, grow
 
-from collectors.agent import AgentCore, Identity
+from collectors.agent.core import AgentCore, Identity
 from collectors.base import UNSTAMPED, Collector, CollectorError, NoData, Reading, blank, event
-from collectors.gpu import GpuCollector
-from collectors.host import HostCollector
-from collectors.jobs import JobsCollector
-from collectors.kmsg import KernelLogCollector, KmsgFile
-from collectors.processes import Processes
+from collectors.gpu.collector import GpuCollector
+from collectors.host.collector import HostCollector
+from collectors.job.jobs import JobsCollector
+from collectors.job.processes import Processes
+from collectors.kernel.kmsg import KernelLogCollector, KmsgFile
 from runtime.health import Counters
 from schemas.codec import decode, encode, to_json
 from schemas.event import Event

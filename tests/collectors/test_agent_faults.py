@@ -13,16 +13,16 @@ from fake_nvml import eight
 from fake_sender import FakeSender
 from inspector_lines import operation
 
-from collectors.agent import AgentCore, Identity
+from collectors.agent.core import AgentCore, Identity
+from collectors.agent.delivery import Delivery
+from collectors.agent.pace import ticks
+from collectors.agent.sampler import SampledCollector, Sampler
+from collectors.agent.spool import Spool
+from collectors.agent.spool_watch import SpoolWatch
 from collectors.base import Collector, Reading
-from collectors.collectives import CollectiveReducer, CollectivesCollector
-from collectors.delivery import Delivery
-from collectors.gpu import GpuCollector
+from collectors.gpu.collector import GpuCollector
 from collectors.lines import FolderLines
-from collectors.pace import ticks
-from collectors.sampler import SampledCollector, Sampler
-from collectors.spool import Spool
-from collectors.spool_watch import SpoolWatch
+from collectors.nccl.collectives import CollectiveReducer, CollectivesCollector
 from runtime.clock import SystemClock
 from runtime.health import Counters
 from schemas.codec import decode
@@ -213,7 +213,7 @@ def test_a_full_spool_disk_stops_no_tick_and_no_record_while_the_broker_answers(
     counted = counters.labelled()
     assert counted[("errors", "spool_write")] == 21
     assert not any(name == "dropped" for name, _ in counted)
-    said = [record.getMessage() for record in caplog.records if record.name == "collectors.spool"]
+    said = [record.getMessage() for record in caplog.records if record.name == "collectors.agent.spool"]
     assert said == [
         f"spool {tmp_path} takes nothing (No space left on device): records wait in memory",
         f"spool {tmp_path} takes records again",

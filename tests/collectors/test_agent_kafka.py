@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from local_kafka import LocalKafka
 
-from collectors.delivery import Delivery
-from collectors.service import AgentSettings, run
-from collectors.spool import Spool
+from collectors.agent.delivery import Delivery
+from collectors.agent.service import AgentSettings, run
+from collectors.agent.spool import Spool
 from runtime.clock import SystemClock
 from runtime.errors import UserError
 from runtime.health import Counters

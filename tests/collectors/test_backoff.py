@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from fake_clock import FakeClock
 
-from collectors.agent import AgentCore, Identity
-from collectors.backoff import CALM, LONGEST, Backoff
+from collectors.agent.backoff import CALM, LONGEST, Backoff
+from collectors.agent.core import AgentCore, Identity
+from collectors.agent.service import _backed_off, _Missed
 from collectors.base import Reading
-from collectors.service import _backed_off, _Missed
 from runtime.health import Counters
 from schemas.event import Event
 

@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.base import CollectorError, NoData, Reading
-from collectors.clock_sync import ClockSyncCollector, Timex, ask_kernel
+from collectors.host.clock_sync import ClockSyncCollector, Timex, ask_kernel
 
 
 def row(reading: Reading) -> dict[str, float]:

@@ -6,8 +6,8 @@ import pytest
 from inspector_lines import operation, stats_line
 
 from collectors.base import NoData
-from collectors.collectives import BUDGET, MOST_FILES, Claim, CollectiveReducer, CollectivesCollector
-from collectors.inspector import DumpStats, InspectorReader, Perf, Process
+from collectors.nccl.collectives import BUDGET, MOST_FILES, Claim, CollectiveReducer, CollectivesCollector
+from collectors.nccl.inspector import DumpStats, InspectorReader, Perf, Process
 from schemas import sampling
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.base import NoData
-from collectors.bms_points import BadLine, Message, meaning, offset_ms, parse_line
-from collectors.cooling_bms import CoolingBmsCollector, recorded
+from collectors.cooling.bms import CoolingBmsCollector, recorded
+from collectors.cooling.bms_points import BadLine, Message, meaning, offset_ms, parse_line
 from schemas.frame import RackFrame
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ import pytest
 from fake_clock import FakeClock
 
 from collectors.base import CollectorError, Reading
-from collectors.dcgm import STALE_S, DcgmCollector, DcgmXids
+from collectors.gpu.dcgm import STALE_S, DcgmCollector, DcgmXids
+from collectors.gpu.known import KnownGpus
 from collectors.http_text import fetcher
-from collectors.known_gpus import KnownGpus
 from runtime.health import Counters
 from schemas.event import Event
 from schemas.frame import Gpu

@@ -9,8 +9,8 @@ from fake_sender import FakeSender
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.delivery import MOST_BYTES, WINDOW_BYTES, Delivery
-from collectors.spool import Spool
+from collectors.agent.delivery import MOST_BYTES, WINDOW_BYTES, Delivery
+from collectors.agent.spool import Spool
 from runtime.health import Counters
 from schemas import codec
 from schemas.event import Event

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from nvml_shim import build
 
+from collectors.agent.sampler import Sampler
 from collectors.base import CollectorError, NoData, Reading
-from collectors.gpu_device import COLUMNS
-from collectors.sampler import Sampler
+from collectors.gpu.device import COLUMNS
 from runtime.clock import SystemClock
 from runtime.health import Counters
 from schemas.inventory import Inventory
@@ -27,7 +27,7 @@ def readings(folder: Path, profile: str, count: int) -> tuple[list[Reading], Rea
     environment = dict(os.environ) | {"LD_LIBRARY_PATH": str(folder), "NVML_SHIM": profile}
     argument = '{"proc": "/proc", "cluster": "eos"}'
     sampler = Sampler(
-        "collectors.driver:collectors", argument, SystemClock(), Counters(), environment, deadline_s=20, pause_s=0.1
+        "collectors.gpu.driver:collectors", argument, SystemClock(), Counters(), environment, deadline_s=20, pause_s=0.1
     )
     found: list[Reading] = []
     until = time.monotonic() + 60

@@ -8,7 +8,7 @@ import pytest
 from fake_clock import FakeClock
 
 from collectors.base import NoData
-from collectors.fabric import FabricCollector, Speed, parse_rate, parse_state
+from collectors.host.fabric import FabricCollector, Speed, parse_rate, parse_state
 from schemas.event import Event
 
 REAL = Path(__file__).parents[2] / ".." / "shared" / "data" / "products" / "gpud" / "infiniband"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from collectors.base import NoData
-from collectors.flight_dumps import FlightDumpsCollector
-from collectors.processes import Work
+from collectors.job.processes import Work
+from collectors.nccl.flight_dumps import FlightDumpsCollector
 from runtime.health import Counters
 from schemas.event import Event
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.flight_recorder import looks_like, parse
-from collectors.plain_pickle import Refused
+from collectors.nccl.flight_recorder import looks_like, parse
+from collectors.nccl.plain_pickle import Refused
 
 
 def entry(seq: int = 4, **more: Any) -> dict[str, Any]:

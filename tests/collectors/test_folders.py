@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from fake_clock import FakeClock
 
-from collectors.agent import AgentCore, Identity
+from collectors.agent.core import AgentCore, Identity
+from collectors.agent.folders import Folders, wrong
+from collectors.agent.settings import AgentSettings
 from collectors.base import CollectorError, Reading
-from collectors.folders import Folders, wrong
-from collectors.settings import AgentSettings
 from runtime.errors import UserError
 from runtime.health import Counters
 from runtime.settings import from_environment

@@ -19,23 +19,23 @@ from msgspec.structs import replace
 
 from bench.fuzz import seeds
 from collectors.base import Collector, CollectorError, NoData
-from collectors.clock_sync import STATUS_NANOSECONDS, ClockSyncCollector, Timex
-from collectors.collectives import CollectiveReducer, CollectivesCollector
-from collectors.comma import parse as parse_comma
-from collectors.dcgm import DcgmCollector
-from collectors.fabric import FabricCollector
-from collectors.flight_recorder import parse as parse_flight
-from collectors.host import HostCollector
-from collectors.hwmon import HwmonCollector
-from collectors.inspector_metrics import means
-from collectors.job_logs import JobLogsCollector
-from collectors.kmsg import KernelLogCollector
-from collectors.log_line import parse_log_line
-from collectors.nccl_tests import parse as parse_nccl_tests
-from collectors.processes import Processes, Work
-from collectors.rank_states import RankStatesCollector
-from collectors.ras import parse as parse_ras
-from collectors.steps import StepsCollector
+from collectors.gpu.dcgm import DcgmCollector
+from collectors.host.clock_sync import STATUS_NANOSECONDS, ClockSyncCollector, Timex
+from collectors.host.collector import HostCollector
+from collectors.host.fabric import FabricCollector
+from collectors.host.hwmon import HwmonCollector
+from collectors.host.rank_states import RankStatesCollector
+from collectors.job.processes import Processes, Work
+from collectors.job.steps import StepsCollector
+from collectors.kernel.kmsg import KernelLogCollector
+from collectors.kernel.log_line import parse_log_line
+from collectors.nccl.collectives import CollectiveReducer, CollectivesCollector
+from collectors.nccl.comma import parse as parse_comma
+from collectors.nccl.flight_recorder import parse as parse_flight
+from collectors.nccl.inspector_metrics import means
+from collectors.nccl.job_logs import JobLogsCollector
+from collectors.nccl.nccl_tests import parse as parse_nccl_tests
+from collectors.nccl.ras import parse as parse_ras
 from schemas.codec import to_json
 from schemas.matrix import Matrix
 

@@ -8,8 +8,8 @@ from fake_clock import FakeClock
 from fake_nvml import FakeGpu, FakeNvml, blackwell, eight, grow
 
 from collectors.base import CollectorError, NoData, Reading
-from collectors.gpu import GpuCollector
-from collectors.gpu_device import COLUMNS
+from collectors.gpu.collector import GpuCollector
+from collectors.gpu.device import COLUMNS
 from schemas.event import Event
 from schemas.frame import Gpu
 

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from collectors.gpu_csv import GpuColumns, GpuRow, dmon_like, dmon_rows, looks_like, moment, scrape_like
+from collectors.gpu.recorded import GpuColumns, GpuRow, dmon_like, dmon_rows, looks_like, moment, scrape_like
 
 SMI = """timestamp, index, uuid, pci.bus_id, temperature.gpu, power.draw [W], clocks.current.sm [MHz], utilization.gpu [%], clocks_throttle_reasons.active, remapped_rows.failure
 2026/11/30 16:00:00.500, 0, GPU-a, 00000000:1B:00.0, 55, 401.22 W, 1980 MHz, 97 %, 0x0000000000000004, No

@@ -7,9 +7,9 @@ from fake_clock import FakeClock
 from fake_nvml import NO_ERROR, FakeGpu, FakeNvml, blackwell, eight, fabric_info, grow, sram_errors
 
 from collectors.base import Reading
-from collectors.gpu import GpuCollector
-from collectors.nvlink import FLOOR_LOG10, ber_log10
-from collectors.nvlink_fabric import BOOT_GRACE_S, fabric_faults, mask_words
+from collectors.gpu.collector import GpuCollector
+from collectors.gpu.nvlink import FLOOR_LOG10, ber_log10
+from collectors.gpu.nvlink_fabric import BOOT_GRACE_S, fabric_faults, mask_words
 from schemas.event import Event
 from schemas.metrics import names
 

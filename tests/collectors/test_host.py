@@ -7,7 +7,7 @@ import pytest
 from fake_clock import FakeClock
 
 from collectors.base import NoData
-from collectors.host import (
+from collectors.host.collector import (
     HostCollector,
     parse_cpu,
     parse_diskstats,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from collectors.base import NoData
-from collectors.hwmon import HwmonCollector, Sensor, parse_chip
+from collectors.host.hwmon import HwmonCollector, Sensor, parse_chip
 
 
 def test_a_chip_with_limits_alarms_and_nonsense() -> None:

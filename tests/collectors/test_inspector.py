@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.inspector import IGNORED, REASONS, DumpStats, InspectorReader, Parsed, Perf, Process, Rejected
+from collectors.nccl.inspector import IGNORED, REASONS, DumpStats, InspectorReader, Parsed, Perf, Process, Rejected
 
 REAL = Path(__file__).parents[2] / ".." / "shared" / "data" / "nccl" / "inspector"
 

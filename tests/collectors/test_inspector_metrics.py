@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import comma, inspector_metrics
-from collectors.inspector_metrics import means
+from collectors.nccl import comma, inspector_metrics
+from collectors.nccl.inspector_metrics import means
 
 NEW = (
     'nccl_bus_bandwidth_gbs{version="v5.1",slurm_job_id="4242",node="node-01",gpu="GPU0",comm_name="DP Group 0",'

@@ -3,8 +3,8 @@
 import pytest
 
 from collectors.base import NoData, Reading
-from collectors.job_logs import MOST_EVENTS, JobLogsCollector
-from collectors.processes import Work
+from collectors.job.processes import Work
+from collectors.nccl.job_logs import MOST_EVENTS, JobLogsCollector
 from schemas.event import Event
 
 TIMEOUT = (

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from collectors.base import NoData, Reading
-from collectors.cgroup import Place, parse_cgroup
-from collectors.devices import gpu_of
-from collectors.job_mapping import read_mapping
-from collectors.jobs import JobsCollector
-from collectors.processes import Processes, Work, work_of
+from collectors.job.cgroup import Place, parse_cgroup
+from collectors.job.devices import gpu_of
+from collectors.job.jobs import JobsCollector
+from collectors.job.mapping import read_mapping
+from collectors.job.processes import Processes, Work, work_of
 from schemas.event import Event
 from schemas.frame import Gpu
 from schemas.inventory import GpuDescription, Inventory, JobMembership

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collectors.kernel_log import KernelEvent, KernelLines, malformed
+from collectors.kernel.log import KernelEvent, KernelLines, malformed
 from collectors.pci import pci_address
 
 CASES = Path(__file__).parents[2] / ".." / "shared" / "data" / "kernel_log" / "cases.jsonl"

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collectors.kernel_files import CHUNK_BYTES, HeldFile, content, process_ids
+from collectors.host.kernel_files import CHUNK_BYTES, HeldFile, content, process_ids
 from simulator.hostfs import Hosts
 from simulator.topology import Topology
 

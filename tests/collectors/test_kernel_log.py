@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.kernel_log import KernelLines, malformed, parse_line
+from collectors.kernel.log import KernelLines, malformed, parse_line
 from collectors.pci import pci_address
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"

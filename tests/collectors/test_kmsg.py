@@ -7,7 +7,7 @@ import pytest
 from fake_clock import FakeClock
 
 from collectors.base import CollectorError, NoData
-from collectors.kmsg import FOLD_AFTER, KernelLogCollector, KmsgDevice, KmsgFile, Record, parse_record
+from collectors.kernel.kmsg import FOLD_AFTER, KernelLogCollector, KmsgDevice, KmsgFile, Record, parse_record
 from schemas.event import Event
 
 SAMPLE = Path(__file__).parents[1] / "data" / "kernel" / "gpu_falls.kmsg"

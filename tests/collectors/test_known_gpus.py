@@ -7,7 +7,7 @@ import pytest
 from fake_clock import FakeClock
 
 from collectors.base import Reading
-from collectors.known_gpus import FORGOTTEN_MS, KnownGpus
+from collectors.gpu.known import FORGOTTEN_MS, KnownGpus
 from runtime.health import Counters
 from schemas.frame import Gpu
 from schemas.matrix import Matrix

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.log_kind import looks_like
-from collectors.log_line import LogLine, parse_log_line
+from collectors.kernel.log_kind import looks_like
+from collectors.kernel.log_line import LogLine, parse_log_line
 
 DECEMBER_2024_MS = 1_733_400_000_000
 TEXT = "NVRM: Xid (PCI:0000:04:00): 79"

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collectors import service
+from collectors.agent import service
+from collectors.agent.look import look
+from collectors.agent.service import Machine, serve
+from collectors.agent.settings import AgentSettings
 from collectors.base import Reading
-from collectors.look import look
-from collectors.service import Machine, serve
-from collectors.settings import AgentSettings
 from schemas.codec import decode
 from schemas.event import Event
 from schemas.frame import NodeFrame

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.nccl_log import event_of, looks_like, parse, rank_of
+from collectors.nccl.log import event_of, looks_like, parse, rank_of
 
 NEW = "[rank4]:[E321 02:07:08.414640780 ProcessGroupNCCL.cpp:607] "
 TIMEOUT = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.nccl_tests import BadTable, looks_like, parse
+from collectors.nccl.nccl_tests import BadTable, looks_like, parse
 
 NEW = """# nccl-tests version 2.19.6 nccl-headers=23007 nccl-library=23007
 # Collective test starting: all_reduce_perf

@@ -8,8 +8,8 @@ import pynvml
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
-from collectors import nvml
-from collectors.gpu_fields import FIELD_METRICS, LINK_COUNT
+from collectors.gpu import nvml
+from collectors.gpu.fields import FIELD_METRICS, LINK_COUNT
 
 
 @pytest.mark.parametrize(

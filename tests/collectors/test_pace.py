@@ -7,7 +7,7 @@ from fake_clock import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.pace import ticks
+from collectors.agent.pace import ticks
 
 T0 = 1_764_504_000_000
 

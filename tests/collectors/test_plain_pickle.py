@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.plain_pickle import MOST_DEPTH, Refused, loads
+from collectors.nccl.plain_pickle import MOST_DEPTH, Refused, loads
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | st.text(max_size=300),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.printed import blank_or, printed
+from collectors.gpu.printed import blank_or, printed
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from fake_clock import FakeClock
 
 from collectors.base import NoData
-from collectors.processes import Work
-from collectors.rank_states import BLOCKED_S, LOOK_S, RankStatesCollector, parse_process_state
+from collectors.host.rank_states import BLOCKED_S, LOOK_S, RankStatesCollector, parse_process_state
+from collectors.job.processes import Work
 from schemas.event import Event
 
 

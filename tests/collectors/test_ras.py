@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.ras import BadRas, looks_like, parse
+from collectors.nccl.ras import BadRas, looks_like, parse
 
 
 def member(rank: int, count: int = 5, **status: Any) -> dict[str, Any]:

@@ -10,15 +10,15 @@ import pytest
 from fake_ras import FakeRas
 from msgspec.structs import replace
 
-from collectors.agent import Identity
-from collectors.background import Background
+from collectors.agent.background import Background
+from collectors.agent.core import Identity
+from collectors.agent.node import Node
+from collectors.agent.settings import AgentSettings, Machine
 from collectors.base import UNSTAMPED, CollectorError, NoData, Reading
-from collectors.movement import Movement
-from collectors.node import Node
-from collectors.processes import Work
-from collectors.ras_client import RasUnreachable, address, ask
-from collectors.ras_poll import RasCollector, on_node
-from collectors.settings import AgentSettings, Machine
+from collectors.job.movement import Movement
+from collectors.job.processes import Work
+from collectors.nccl.ras_client import RasUnreachable, address, ask
+from collectors.nccl.ras_poll import RasCollector, on_node
 from detectors.event_rules import meaning
 from detectors.event_watch import EventWatch
 from runtime.clock import SystemClock

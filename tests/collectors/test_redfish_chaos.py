@@ -9,11 +9,11 @@ import pytest
 from fake_bmc import PASSWORD, FakeBmc
 from fake_clock import FakeClock
 
-from collectors.agent import AgentCore, Identity
+from collectors.agent.core import AgentCore, Identity
 from collectors.base import Reading
-from collectors.redfish import RedfishCollector
-from collectors.redfish_http import Login
-from collectors.redfish_targets import Target
+from collectors.cooling.redfish import RedfishCollector
+from collectors.cooling.redfish_http import Login
+from collectors.cooling.redfish_targets import Target
 from runtime.health import Counters
 from schemas.event import Event
 from schemas.frame import NodeFrame, RackFrame

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.redfish_parse import kind_of, parse
-from collectors.redfish_row import name_of
-from collectors.redfish_tree import look
+from collectors.cooling.redfish_parse import kind_of, parse
+from collectors.cooling.redfish_row import name_of
+from collectors.cooling.redfish_tree import look
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "data" / "redfish"

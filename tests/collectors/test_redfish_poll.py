@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from collectors.redfish import frames
-from collectors.redfish_http import RedfishError
-from collectors.redfish_poll import LOCKED_OUT_S, Found, Poller, Word
-from collectors.redfish_targets import Target
-from collectors.redfish_tree import MOST_RESOURCES
+from collectors.cooling.redfish import frames
+from collectors.cooling.redfish_http import RedfishError
+from collectors.cooling.redfish_poll import LOCKED_OUT_S, Found, Poller, Word
+from collectors.cooling.redfish_targets import Target
+from collectors.cooling.redfish_tree import MOST_RESOURCES
 from schemas.matrix import Matrix
 from simulator.controllers import Tree, tray_tree
 
@@ -100,7 +100,7 @@ def test_an_expansion_that_is_promised_and_not_kept_costs_one_request() -> None:
 
 
 def test_sensors_are_read_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collectors.redfish_poll.SENSORS_S", 0.0)
+    monkeypatch.setattr("collectors.cooling.redfish_poll.SENSORS_S", 0.0)
     watched = Watched(Controller(tray_tree(LEAKS, "t1")))
     watched.cycle()
     found = set(watched.rows)
@@ -172,7 +172,7 @@ def test_a_document_that_breaks_the_parser_stops_no_poller(monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise ZeroDivisionError("in the parser")
 
-    monkeypatch.setattr("collectors.redfish_poll.parse", broken)
+    monkeypatch.setattr("collectors.cooling.redfish_poll.parse", broken)
     watched = Watched(Controller(tray_tree(LEAKS, "t1")))
     assert watched.cycle() == 10.0
     assert watched.words == ["crashed"]

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from fake_bmc import PASSWORD, FakeBmc
 
-from collectors.redfish_http import Client, Login, RedfishError
-from collectors.redfish_targets import load
+from collectors.cooling.redfish_http import Client, Login, RedfishError
+from collectors.cooling.redfish_targets import load
 from runtime.errors import UserError
 from schemas.matrix import Matrix
 from simulator.controllers import tray_tree

@@ -16,18 +16,18 @@ import pytest
 from fake_clock import FakeClock
 from fake_nvml import FakeGpu, FakeNvml, blackwell, grow, hopper
 
+from collectors.agent.sampler import Sampler
 from collectors.base import CollectorError, Reading, event
-from collectors.dcgm import DcgmCollector, DcgmXids
-from collectors.gpu import GpuCollector
-from collectors.gpu_csv import GpuColumns
-from collectors.kernel_log import parse_line
-from collectors.kmsg import KernelLogCollector
-from collectors.nvlink_fabric import fabric_faults
-from collectors.nvml_events import draft as nvml_draft
+from collectors.cooling.redfish_parse import parse
+from collectors.gpu.collector import GpuCollector
+from collectors.gpu.dcgm import DcgmCollector, DcgmXids
+from collectors.gpu.nvlink_fabric import fabric_faults
+from collectors.gpu.nvml_events import draft as nvml_draft
+from collectors.gpu.recorded import GpuColumns
+from collectors.kernel.kmsg import KernelLogCollector
+from collectors.kernel.log import parse_line
+from collectors.kernel.xid_merge import XidMerge
 from collectors.pci import pci_address
-from collectors.redfish_parse import parse
-from collectors.sampler import Sampler
-from collectors.xid_merge import XidMerge
 from runtime.clock import SystemClock
 from runtime.health import Counters
 from schemas.event import Event

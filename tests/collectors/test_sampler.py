@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from collectors.agent.sampler import Sampler
 from collectors.base import CollectorError, NoData, Reading
-from collectors.known_gpus import KnownGpus
-from collectors.sampler import Sampler
+from collectors.gpu.known import KnownGpus
 from runtime.clock import SystemClock
 from runtime.health import Counters
 from schemas.event import Event

@@ -14,10 +14,10 @@ from fake_clock import FakeClock
 from fake_sender import FakeSender
 
 from collectors import COLLECTORS
-from collectors.agent import Identity
-from collectors.node import Node
-from collectors.nvml import driver_version
-from collectors.service import AgentSettings, Machine, chosen, hold, serve
+from collectors.agent.core import Identity
+from collectors.agent.node import Node
+from collectors.agent.service import AgentSettings, Machine, chosen, hold, serve
+from collectors.gpu.nvml import driver_version
 from runtime.errors import UserError
 from runtime.health import Counters
 from runtime.settings import from_environment

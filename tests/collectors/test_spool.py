@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors import spool as module
-from collectors.spool import Spool, next_run_id
+from collectors.agent import spool as module
+from collectors.agent.spool import Spool, next_run_id
 from runtime.health import Counters
 
 MIB = 1 << 20

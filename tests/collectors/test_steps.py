@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.agent.delivery import MOST_BYTES
 from collectors.base import NoData
 from collectors.datagrams import DatagramLines
-from collectors.delivery import MOST_BYTES
-from collectors.lines import FolderLines
-from collectors.processes import Processes
-from collectors.steps import (
+from collectors.job.processes import Processes
+from collectors.job.steps import (
     FRAME_STEPS,
     LOOK_AGAIN,
     MOST_JOBS,
@@ -26,6 +25,7 @@ from collectors.steps import (
     from_row,
     parse_line,
 )
+from collectors.lines import FolderLines
 from lockstep.reporter import Step, _Reporter
 from runtime.health import Counters
 from schemas import codec

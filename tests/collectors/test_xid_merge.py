@@ -7,8 +7,8 @@ import pytest
 from fake_clock import FakeClock
 
 from collectors.base import Collector, CollectorError, NoData, Reading, event
-from collectors.nvml_events import NvmlEvents, draft
-from collectors.xid_merge import MergedCollector, XidMerge
+from collectors.gpu.nvml_events import NvmlEvents, draft
+from collectors.kernel.xid_merge import MergedCollector, XidMerge
 from schemas.event import Event
 from schemas.frame import Gpu
 

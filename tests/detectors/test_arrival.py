@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.arrival import StreamArrival
-from detectors.groups import Round, Stream
+from detectors.job.arrival import StreamArrival
+from detectors.job.groups import Round, Stream
 
 STREAM = Stream("0x1", "AllReduce", 1 << 24)
 PERIOD_MS = 40

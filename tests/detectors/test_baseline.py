@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.baseline import WARM_UP_TICKS, Baseline, floor_of
+from detectors.node.baseline import WARM_UP_TICKS, Baseline, floor_of
 from detectors.state import StateError
 
 COLUMNS = ("power_w", "temperature_c")
@@ -121,7 +121,7 @@ def test_a_foreign_checkpoint_is_refused(bad: bytes) -> None:
 
 
 def test_every_unit_of_the_catalogue_has_a_floor() -> None:
-    from detectors.gpu_columns import COMPARED
+    from detectors.node.gpu_columns import COMPARED
 
     assert [name for name in COMPARED if floor_of(name) <= 1e-6] == []
 

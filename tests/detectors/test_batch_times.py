@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.batch_times import LEAST, READY, BatchTimeDetector
+from detectors.job.batch_times import LEAST, READY, BatchTimeDetector
 from schemas.finding import Finding
 
 ROUNDS, ONSET = 160, 100

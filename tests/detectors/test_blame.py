@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from detectors.arrival import Lateness
-from detectors.blame import late_ranks, slow_links
-from detectors.groups import Group, Stream
+from detectors.job.arrival import Lateness
+from detectors.job.blame import late_ranks, slow_links
+from detectors.job.groups import Group, Stream
 
 NODES = {rank: f"n{rank // 4}" for rank in range(16)}
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.budget import alarm_p, events_at_most, findings_within
-from detectors.calibration import Shares, calibrate
+from detectors.forest.calibration import Shares, calibrate
+from detectors.node.budget import alarm_p, events_at_most, findings_within
 
 
 @given(st.floats(1e-3, 1e5), st.integers(1, 20), st.floats(0.1, 60))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.cause import Witness, judge
+from detectors.incident.cause import Witness, judge
 from schemas.causes import Cause
 from schemas.features import GpuFeatures
 

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_importing_compiles_nothing() -> None:
-    code = "import sys, detectors.node, detectors.rack; print('numba' in sys.modules)"
+    code = "import sys, detectors.node.detector, detectors.rack.detector; print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -11,11 +11,11 @@ from node_frames import COLUMN, node_frames, rack_frame
 from slow_frames import MARGIN, ROWS, slow_node, slow_rack
 
 from detectors.checks import CHECKS, Case, Saved
-from detectors.drift_gpu import GpuDrift
-from detectors.drift_rack import RackDrift
-from detectors.fleet_model import simulated_forest
-from detectors.node import NodeDetector
-from detectors.rack import RackDetector
+from detectors.drift.gpu import GpuDrift
+from detectors.drift.rack import RackDrift
+from detectors.node.detector import NodeDetector
+from detectors.rack.detector import RackDetector
+from detectors.train.fleet import simulated_forest
 from schemas import NodeFrame, RackFrame
 from schemas.matrix import Matrix
 from schemas.record import Record

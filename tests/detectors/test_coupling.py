@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.coupling import EXPLAINED_BY_NOISE, LIMIT_Z, REFRESH_TICKS, Couplings
+from detectors.node.coupling import EXPLAINED_BY_NOISE, LIMIT_Z, REFRESH_TICKS, Couplings
 from detectors.state import StateError
 
 COLUMNS = ("power_w", "sm_clock_mhz", "temperature_c")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from node_frames import COLUMN, IDLE, WORKING, node_frames
 
-from detectors import gpu_columns
-from detectors.baseline import WARM_UP_TICKS
-from detectors.deviation import GAP_MS, RETIRE_MS, Deviation, Deviations
-from detectors.gpu_columns import COMPARED_AT, COUNTED, RAW_AT, SETTLE_HEAT_TICKS, SETTLE_TICKS, WAITING
+from detectors.node import gpu_columns
+from detectors.node.baseline import WARM_UP_TICKS
+from detectors.node.deviation import GAP_MS, RETIRE_MS, Deviation, Deviations
+from detectors.node.gpu_columns import COMPARED_AT, COUNTED, RAW_AT, SETTLE_HEAT_TICKS, SETTLE_TICKS, WAITING
 from detectors.state import StateError
 from schemas import NodeFrame
 from schemas.matrix import Matrix

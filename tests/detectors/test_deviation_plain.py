@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from node_frames import COLUMNS, IDLE, WORKING, node_frames
 
-from detectors.baseline import Baseline
 from detectors.condition import Averages, Columns, Increases, Ranges
-from detectors.deviation import Deviations
-from detectors.gpu_columns import (
+from detectors.node.baseline import Baseline
+from detectors.node.deviation import Deviations
+from detectors.node.gpu_columns import (
     COMPARED,
     COMPARED_AT,
     COUNTED,
@@ -26,10 +26,10 @@ from detectors.gpu_columns import (
     WORKING_FROM_PCT,
     WORKING_UNTIL_PCT,
 )
-from detectors.gpu_columns import (
+from detectors.node.gpu_columns import (
     IDLE as IDLES,
 )
-from detectors.gpu_columns import (
+from detectors.node.gpu_columns import (
     WORKING as WORKS,
 )
 from schemas.frame import NodeFrame

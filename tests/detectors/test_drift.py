@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.drift import LEAST_CONCORDANCE, Z, arrival, concordance, rising
-from detectors.drift_ladder import RUNGS
+from detectors.drift.ladder import RUNGS
+from detectors.drift.trend import LEAST_CONCORDANCE, Z, arrival, concordance, rising
 
 
 def correlated(random: np.random.Generator, rows: int, points: int, r: float) -> np.ndarray:

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 from slow_frames import CORRECTED, DAY_MS, IDLE, MARGIN, PENDING, REPLAYS, ROWS, START_MS, slow_node
 
-from detectors.drift_gpu import GpuDrift
-from detectors.incident import IncidentBook
+from detectors.drift.gpu import GpuDrift
+from detectors.incident.book import IncidentBook
 from detectors.state import StateError
 from schemas import Event, Finding, NodeFrame
 

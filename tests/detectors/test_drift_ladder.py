@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from detectors.drift_ladder import DAY_MS, FORGET_MS, HOUR_MS, LEAST_READINGS, MOST_ROWS, RUNGS, Ladder
+from detectors.drift.ladder import DAY_MS, FORGET_MS, HOUR_MS, LEAST_READINGS, MOST_ROWS, RUNGS, Ladder
 from detectors.state import StateError
 
 T0 = 20_000 * DAY_MS

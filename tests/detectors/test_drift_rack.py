@@ -3,7 +3,7 @@
 import pytest
 from slow_frames import DAY_MS, START_MS, slow_rack
 
-from detectors.drift_rack import RackDrift
+from detectors.drift.rack import RackDrift
 from schemas import Finding
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.episode import Episodes
-from detectors.fabric_rules import port_findings
+from detectors.node.fabric_rules import port_findings
 from schemas.finding import Finding
 from schemas.frame import NodeFrame
 from schemas.matrix import Matrix

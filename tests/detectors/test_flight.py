@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from detectors.flight import judge
-from detectors.flight_dump import Dump, Group, Op
-from detectors.waits import ends, waiters
+from detectors.hang.flight import judge
+from detectors.hang.flight_dump import Dump, Group, Op
+from detectors.hang.waits import ends, waiters
 
 WORLD = "0:default_pg:all"
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import IsolationForest
 
-from detectors.calibration import calibrate
-from detectors.fleet_model import simulated_deviations, simulated_forest
-from detectors.forest import MAGIC, Forest, ModelError, Training, from_sklearn, train
-from detectors.magnitude import NAMES, magnitudes
+from detectors.forest.calibration import calibrate
+from detectors.forest.magnitude import NAMES, magnitudes
+from detectors.forest.model import MAGIC, Forest, ModelError, Training, from_sklearn, train
+from detectors.train.fleet import simulated_deviations, simulated_forest
 
 COLUMNS = len(NAMES)
 
@@ -191,6 +191,6 @@ def test_the_tail_is_extrapolated_honestly(shape: float) -> None:
     assert fit.shape == pytest.approx(shape, abs=0.15)
     true = 1e-6
     score = 0.4 + 0.02 * (-np.log(true) if shape == 0 else (true**-shape - 1) / shape)
-    from detectors.calibration import Shares
+    from detectors.forest.calibration import Shares
 
     assert np.exp(Shares(fit).log(np.array([score])))[0] == pytest.approx(true, rel=5)

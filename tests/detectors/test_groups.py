@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from job_records import T0, SmallJob
 
-from detectors.bandwidth import bus_bandwidth_gbs
-from detectors.groups import DEADLINE_MS, Assembly
+from detectors.job.bandwidth import bus_bandwidth_gbs
+from detectors.job.groups import DEADLINE_MS, Assembly
 from schemas import CollectiveFrame
 from schemas.collective import Block, Communicator, Operation
 

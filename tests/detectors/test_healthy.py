@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from node_frames import COLUMN, T0, node_frames
 
-from detectors.forest import Forest, ModelError, Training
-from detectors.healthy import Trouble, Troubles, trouble_of
-from detectors.training import Past
+from detectors.forest.model import Forest, ModelError, Training
+from detectors.train.healthy import Trouble, Troubles, trouble_of
+from detectors.train.training import Past
 from schemas import Incident
 from schemas.finding import Subject
 

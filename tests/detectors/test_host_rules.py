@@ -3,7 +3,7 @@
 import numpy as np
 
 from detectors.episode import Episodes
-from detectors.host_rules import host_findings
+from detectors.node.host_rules import host_findings
 from schemas.finding import Finding
 from schemas.frame import NodeFrame
 from schemas.matrix import Matrix

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from node_frames import IDLE, T0, node_frames
 
-from detectors.fleet_model import simulated_forest
-from detectors.forest import Forest
-from detectors.node import NodeDetector
+from detectors.forest.model import Forest
+from detectors.node.detector import NodeDetector
+from detectors.train.fleet import simulated_forest
 from schemas import Finding, NodeFrame
 from schemas.finding import Subject
 from schemas.matrix import Matrix

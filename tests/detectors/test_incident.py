@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from detectors.incident import CONFIRM_MS, RECOVER_MS, UNHEARD_MS, IncidentBook
-from detectors.incident_words import action
+from detectors.incident.book import CONFIRM_MS, RECOVER_MS, UNHEARD_MS, IncidentBook
+from detectors.incident.words import action
 from detectors.state import StateError
 from schemas import Event, Finding, Incident, Inventory
 from schemas.finding import Evidence, Subject

@@ -1,6 +1,6 @@
 """Thousands of verdicts of one fault: one incident, few words, small state, and its members by name."""
 
-from detectors.incident import MOST_HELD, MOST_NAMED, RECOVER_MS, IncidentBook
+from detectors.incident.book import MOST_HELD, MOST_NAMED, RECOVER_MS, IncidentBook
 from schemas import Finding, Incident
 from schemas.finding import Evidence, Subject
 from schemas.identity import episode_id

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from job_records import T0, SmallJob
 
-from detectors.job import JobDetector, JobRecord
+from detectors.job.detector import JobDetector, JobRecord
 from detectors.state import StateError
 from schemas import Finding
 from schemas.features import GpuFeatures

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from detectors.magnitude import NAMES, largest_row, magnitudes, shares
+from detectors.forest.magnitude import NAMES, largest_row, magnitudes, shares
 
 NONE = np.zeros(1, dtype=np.float32)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.nccl_tests import Bench, Device, Row, comparable, judge
+from detectors.job.nccl_tests import Bench, Device, Row, comparable, judge
 from schemas.finding import Finding
 
 SIZES = (1 << 20, 1 << 24, 1 << 28)

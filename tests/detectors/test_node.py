@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from node_frames import COLUMN, COLUMNS, IDLE, T0, WORKING, Change, node_frames
 
-from detectors.alarm import ALARM
 from detectors.event_rules import QUIET_MS, XID_CAUSES
-from detectors.fleet_model import simulated_forest
-from detectors.forest import Forest
-from detectors.node import NodeDetector, NodeVerdict
-from detectors.node_records import PUBLISHED
+from detectors.forest.model import Forest
+from detectors.node.alarm import ALARM
+from detectors.node.detector import NodeDetector, NodeVerdict
+from detectors.node.records import PUBLISHED
 from detectors.state import StateError
+from detectors.train.fleet import simulated_forest
 from schemas import Event, Finding, NodeFrame
 from schemas.causes import CAUSES
 from schemas.codec import decode, encode

@@ -6,7 +6,7 @@ import numpy as np
 from node_frames import T0
 
 from detectors.episode import Episodes
-from detectors.nvlink import COLUMNS, LinkWatch
+from detectors.node.nvlink_rules import COLUMNS, LinkWatch
 from schemas import NodeFrame
 from schemas.finding import Finding
 from schemas.matrix import Matrix

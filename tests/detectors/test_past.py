@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.past import Past
+from detectors.job.past import Past
 
 
 def learned(values: np.ndarray, warm_up: int = 90) -> Past:

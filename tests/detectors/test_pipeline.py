@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_steps import Times, pipeline_steps
 
-from detectors.pipeline import PipelineDetector
-from detectors.pipeline_grid import GARBAGE, PipelineOps, grid
-from detectors.pipeline_replay import pipeline_time
-from detectors.pipeline_slowness import lower_median
-from detectors.pipeline_work import coherence
+from detectors.pipeline.detector import PipelineDetector
+from detectors.pipeline.grid import GARBAGE, PipelineOps, grid
+from detectors.pipeline.replay import pipeline_time
+from detectors.pipeline.slowness import lower_median
+from detectors.pipeline.work import coherence
 from schemas.finding import Finding
 
 

@@ -3,7 +3,7 @@
 import pytest
 from job_records import T0, SmallJob
 
-from detectors.progress import ProgressDetector, Standstill
+from detectors.job.progress import ProgressDetector, Standstill
 from schemas.features import GpuFeatures
 
 

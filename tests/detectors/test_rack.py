@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from node_frames import LOOP, T0, rack_frame
 
-from detectors.rack import RackDetector, RackVerdict
+from detectors.rack.detector import RackDetector, RackVerdict
 from detectors.state import StateError
 from schemas import Finding, RackFrame
 from schemas.finding import Subject

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from node_frames import T0, rack_frame
 
-from detectors.incident import IncidentBook
-from detectors.rack import RackDetector
-from detectors.rules.rack import RACK_RULES
+from detectors.incident.book import IncidentBook
+from detectors.rack.detector import RackDetector
+from detectors.rack.rules import RACK_RULES
 from schemas import Finding, Inventory, RackFrame
 from schemas.causes import CAUSES
 from schemas.finding import Subject

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.ras import Absent, Communicator, Member, RasDetector, Snapshot
+from detectors.hang.ras import Absent, Communicator, Member, RasDetector, Snapshot
 from schemas.finding import Finding
 
 T0 = 1_796_035_800_000

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from node_frames import COLUMN, IDLE, T0, Change, node_frames
 
-from detectors.fleet_model import simulated_forest
-from detectors.forest import Forest
-from detectors.node import NodeDetector
+from detectors.forest.model import Forest
+from detectors.node.detector import NodeDetector
+from detectors.train.fleet import simulated_forest
 from schemas import Event, Finding, NodeFrame
 from schemas.frame import Gpu
 from schemas.matrix import Matrix

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from detectors.drift_ladder import DAY_MS
-from detectors.recurrence import MOST_KEPT, WINDOW_MS, Marks, pace, too_often
+from detectors.drift.ladder import DAY_MS
+from detectors.drift.recurrence import MOST_KEPT, WINDOW_MS, Marks, pace, too_often
 
 HOUR_MS = 3_600_000
 

@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from detectors.fleet_model import simulated_forest
-from detectors.forest import Forest
-from detectors.series import SeriesDetector
+from detectors.forest.model import Forest
+from detectors.node.series import SeriesDetector
+from detectors.train.fleet import simulated_forest
 
 COLUMNS = tuple(f"metric_{i}" for i in range(8))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from job_records import T0, SmallJob
 
-from detectors.steps import StepDetector, StepState
+from detectors.job.steps import StepDetector, StepState
 
 Own = Callable[[int], np.ndarray]
 ONSET = 120

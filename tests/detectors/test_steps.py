@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_records import T0, SmallJob
 
-from detectors.steps import StepDetector, StepState
+from detectors.job.steps import StepDetector, StepState
 
 Own = Callable[[int], np.ndarray]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from detectors.suspicion import Suspicion
+from detectors.job.suspicion import Suspicion
 
 
 def rounds(suspicion: Suspicion, size: int, late: list[list[int]]) -> list[int]:

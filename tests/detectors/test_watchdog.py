@@ -1,6 +1,6 @@
 """What a log proves: victims report, suspects are silent."""
 
-from detectors.watchdog import LogLine, judge
+from detectors.hang.watchdog import LogLine, judge
 
 
 def timeout(rank: int, seq: int = 9, **more: object) -> LogLine:

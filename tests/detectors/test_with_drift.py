@@ -5,13 +5,13 @@ import pytest
 from node_frames import node_frames, rack_frame
 from slow_frames import ROWS, slow_node
 
-from detectors.drift_gpu import GpuDrift
-from detectors.drift_rack import RackDrift
-from detectors.fleet_model import simulated_forest
-from detectors.node import NodeDetector
-from detectors.rack import RackDetector
+from detectors.drift.gpu import GpuDrift
+from detectors.drift.rack import RackDrift
+from detectors.drift.with_drift import NodeWithDrift, RackWithDrift
+from detectors.node.detector import NodeDetector
+from detectors.rack.detector import RackDetector
 from detectors.state import StateError
-from detectors.with_drift import NodeWithDrift, RackWithDrift
+from detectors.train.fleet import simulated_forest
 from schemas.codec import encode
 
 FOREST = simulated_forest(seed=3, rows=20_000)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from collectors.flight_recorder import parse
-from detectors.flight import judge
+from collectors.nccl.flight_recorder import parse
+from detectors.hang.flight import judge
 from lockstep.analyze import analyze
 from lockstep.commands.analyze import command
 from runtime.errors import UserError

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from alerts.service import AlertsSettings
-from collectors.settings import AgentSettings
+from collectors.agent.settings import AgentSettings
 from lockstep.cli import COMMANDS, group, main
 from lockstep.options import Number
 from lockstep.variables import KNOWN, from_file, known, warn_of_unknown

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from alerts.settings import AlertsSettings
-from collectors.settings import AgentSettings
+from collectors.agent.settings import AgentSettings
 from lockstep.options import SECRET
 from runtime.settings import PREFIX, ClickHouse
 

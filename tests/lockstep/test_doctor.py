@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from collectors.settings import AgentSettings
+from collectors.agent.settings import AgentSettings
 from lockstep import extras
 from lockstep.cli import group
 from lockstep.doctor import PROBES, Check, Machine, Probe, alerts, examine, files, node, packages, reach

@@ -6,7 +6,7 @@ from fake_clock import FakeClock
 from msgspec.structs import replace
 
 from alerts.outbox import GONE
-from collectors.settings import AgentSettings
+from collectors.agent.settings import AgentSettings
 from lockstep.doctor import Machine, alerts
 from runtime.settings import ClickHouse
 from schemas import AlertState, Silence

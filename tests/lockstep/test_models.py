@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from detectors.fleet_model import simulated_forest
-from detectors.forest import Forest
+from detectors.forest.model import Forest
+from detectors.train.fleet import simulated_forest
 from lockstep.cli import group
 from lockstep.publish import KEPT, LEAD_MS, before, publish, published
 from runtime.clock import SystemClock

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from collectors.steps import parse_line
+from collectors.job.steps import parse_line
 from lockstep import reporter
 from lockstep.reporter import PENDING, Step, _File, _Reporter
 

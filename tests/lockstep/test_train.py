@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from clickhouse_rows import store
 from node_frames import COLUMN, T0, node_frame, readings
 
-from detectors.forest import Forest
+from detectors.forest.model import Forest
 from lockstep.cli import group
 from lockstep.publish import published
 from runtime.errors import UserError

@@ -8,11 +8,11 @@ import pytest
 from fake_bmc import PASSWORD, FakeBmc
 from fake_clock import FakeClock
 
-from collectors.agent import AgentCore, Identity
-from collectors.redfish import RedfishCollector
-from collectors.redfish_http import Login
-from collectors.redfish_targets import Target
-from detectors.rack import RackDetector
+from collectors.agent.core import AgentCore, Identity
+from collectors.cooling.redfish import RedfishCollector
+from collectors.cooling.redfish_http import Login
+from collectors.cooling.redfish_targets import Target
+from detectors.rack.detector import RackDetector
 from runtime.health import Counters
 from schemas.frame import RackFrame
 from simulator.controllers import Tree, shelf_tree, tray_tree, unit_tree

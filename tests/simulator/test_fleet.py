@@ -5,7 +5,7 @@ from time import process_time
 import numpy as np
 from watched_fleet import START_MS, small
 
-from collectors.host import HostCollector
+from collectors.host.collector import HostCollector
 from simulator.fleet import SimulatedFleet
 from simulator.settings import FleetSettings
 

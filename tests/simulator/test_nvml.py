@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from watched_fleet import START_MS, small
 
-from collectors import nvml
-from collectors.gpu import GpuCollector
+from collectors.gpu import nvml
+from collectors.gpu.collector import GpuCollector
 from simulator.fleet import SimulatedFleet
 from simulator.nvml import FakeNvml, NvmlError
 

@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 from fake_clock import FakeClock
 
-from collectors.fabric import FabricCollector
+from collectors.host.fabric import FabricCollector
 from simulator.effects import Effects
 from simulator.ports import TRAFFIC_BYTES_PER_S, Ports
 from simulator.settings import FleetSettings

@@ -6,10 +6,10 @@ from typing import cast
 import pytest
 from watched_fleet import ONSET_S, START_MS, Watched, small, watch
 
-from collectors.kernel_log import parse_line
-from collectors.kmsg import parse_record
-from collectors.processes import Processes
-from collectors.steps import StepsCollector
+from collectors.job.processes import Processes
+from collectors.job.steps import StepsCollector
+from collectors.kernel.kmsg import parse_record
+from collectors.kernel.log import parse_line
 from schemas import StepFrame
 from simulator.fleet import SimulatedFleet
 

@@ -7,9 +7,9 @@ import pytest
 from clickhouse_connect.driver.client import Client
 from clickhouse_rows import store
 
-from detectors.drift_gpu import RULES as GPU_RULES
-from detectors.drift_rack import RULES as RACK_RULES
-from detectors.incident_sql import sql
+from detectors.drift.gpu import RULES as GPU_RULES
+from detectors.drift.rack import RULES as RACK_RULES
+from detectors.incident.sql import sql
 from schemas import Finding, NodeFrame
 from schemas.examples import EXAMPLES
 from schemas.finding import Subject

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from node_frames import T0, node_frames
 from stream_stage import START_MS, Stage, frame
 
-from detectors.fleet_model import simulated_forest
-from detectors.forest import Forest
+from detectors.forest.model import Forest
+from detectors.train.fleet import simulated_forest
 from runtime.health import Counters
 from schemas import Features, Health, Model, NodeFrame
 from schemas.codec import encode

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from detectors.pipeline_grid import PipelineOps
-from detectors.pipeline_replay import BACKWARD, FORWARD
+from detectors.pipeline.grid import PipelineOps
+from detectors.pipeline.replay import BACKWARD, FORWARD
 
 
 def schedule(stage: int, stages: int, microbatches: int) -> list[tuple[int, int]]:

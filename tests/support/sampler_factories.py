@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fake_nvml import eight
 
-from collectors import driver
 from collectors.base import Collector, CollectorError, NoData, Reading, event
+from collectors.gpu import driver
 from schemas.frame import Gpu
 from schemas.matrix import Matrix
 

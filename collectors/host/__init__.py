@@ -1,0 +1,1 @@
+"""The node itself and its network ports, from /proc and /sys."""

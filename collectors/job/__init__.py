@@ -1,0 +1,1 @@
+"""Which rank of which job is where, and what it reports of its steps."""

@@ -1,0 +1,1 @@
+"""The kernel log: XIDs, SXIDs, the bus, adapters, memory, processes."""

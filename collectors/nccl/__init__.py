@@ -1,0 +1,1 @@
+"""What NCCL and PyTorch tell of collectives and of hangs."""

@@ -1,0 +1,1 @@
+"""One incident per fault: which verdicts belong together, their cause, their life and words."""

@@ -1,0 +1,1 @@
+"""Pipeline-parallel traces: slow workers told from uneven stages and sequences."""

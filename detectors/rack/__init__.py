@@ -1,0 +1,1 @@
+"""What a rack's cooling and power say."""

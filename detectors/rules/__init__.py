@@ -1,1 +1,0 @@
-"""Rules of one subject each: the condition, its finding, and where its threshold is from."""
