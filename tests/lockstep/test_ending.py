@@ -12,6 +12,7 @@ from lockstep.group import in_one_line
 
 LOADING = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background has it ignored
 import lockstep.__main__
 
 class Impatient:

@@ -102,7 +102,7 @@ def test_a_refused_one_is_listed_and_is_nothing_to_go_back_to(connection: Connec
         (["rollback"], "no model was published: every worker scores by the one it was started with"),
         (["publish", __file__], r"test_models.py: not a Lockstep forest model"),
         (["publish", "{model}", "--from", "soonish"], "--from='soonish': give a time"),
-        (["publish", "{model}", "--from", "1969-01-01"], "no time between 1970 and 2100"),
+        (["publish", "{model}", "--from", "2101-01-01"], "no time between 1970 and 2100"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(
