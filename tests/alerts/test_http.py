@@ -11,7 +11,7 @@ import pytest
 from alerts.http import Http, NoReply, judge
 from alerts.receiver import Outcome
 
-TIMEOUT_S = 0.8
+TIMEOUT_S = 0.5
 HEAD = b"HTTP/1.1 202 Accepted\r\n"
 
 
