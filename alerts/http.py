@@ -121,7 +121,7 @@ def _ending(connection: HTTPConnection) -> Iterator[None]:
 
 
 def _shut(link: socket.socket) -> None:
-    # Reading ends first: what has come is then the whole answer. With both ways at once, the next byte that arrives makes
+    # Reading ends first: what has come is then the whole answer. Both ways at once, and the next byte to come makes
     # the kernel reset the connection, and a status that is there is lost. Who floods us is reset a moment later.
     with contextlib.suppress(OSError):  # it has gone by itself
         socket.socket.shutdown(link, socket.SHUT_RD)
