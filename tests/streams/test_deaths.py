@@ -92,17 +92,18 @@ def test_sigterm_stops_within_seconds_and_commits(kafka_stage: Stage) -> None:
 
 
 def test_replayed_events_give_the_same_features_identity(kafka_stage: Stage) -> None:
-    """A kill right after the outputs, before the commit: the same rows come again, not others."""
-    stage = kafka_stage
+    """A kill after outputs, before the commit: rows whose state was not written yet come again, not others."""
+    stage, rows = kafka_stage, 3 * 400
     stage.settings = msgspec.structs.replace(stage.settings, commit_interval_s=60.0)
     process = stage.process()
-    stage.feed(*(frame(stage, f"n{n}", tick) for tick in range(20) for n in range(3)))
-    stage.until(Features, lambda seen: len(seen) == 60)
+    stage.feed(*(frame(stage, f"n{n}", tick) for tick in range(400) for n in range(3)))
+    # Outputs go out ahead of the states behind them. At the last one all states may be there, and nothing comes again.
+    stage.until(Features, lambda seen: len(seen) >= 60)
     process.kill()
     process.wait()
     stage.worker()
-    features = stage.until(Features, lambda seen: len(seen) > 60)
-    assert len({record.identity for record in features}) == 60
+    features = stage.until(Features, lambda seen: len({record.identity for record in seen}) == rows)
+    assert len(features) > rows
 
 
 def test_a_second_worker_takes_partitions_over_with_their_state(kafka_stage: Stage) -> None:
