@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from detectors.forest.model import Forest, ModelError
+from lockstep.reach import put
 from runtime.errors import UserError
-from runtime.health import Counters
-from runtime.kafka import MAX_MESSAGE_BYTES, NotDelivered, Producer, read_topic
+from runtime.kafka import MAX_MESSAGE_BYTES, read_topic
 from runtime.settings import Connection
 from schemas import Model
-from schemas.codec import WireError, decode, encode
+from schemas.codec import WireError, decode
 from schemas.record import LAST_MS
 from streams.models import OWN, TOPIC, Publication, in_force, publication
 
@@ -21,8 +21,6 @@ TICK_MS = 1000
 
 KEPT = 10
 """Publications that stay on the topic, to go back to and for replays: each takes the place of the oldest."""
-
-DELIVERED_S = 10.0
 
 
 class Published(NamedTuple):
@@ -79,13 +77,7 @@ def publish(
         model=OWN if forest is None else forest.name,
         payload=payload,
     )
-    producer = Producer(connection, client_id="models", counters=Counters())
-    try:
-        producer.send_and_wait(record.topic, record.key, encode(record), DELIVERED_S)
-    except NotDelivered as error:
-        raise UserError(f"model {record.model} was not published: {error}") from None
-    finally:
-        producer.close(5)
+    put(connection, record, f"model {record.model} was not published")
     return record
 
 

@@ -18,18 +18,15 @@ from alerts.trial import Step, try_out
 from lockstep.group import Group
 from lockstep.moments import duration_ms, moment_ms, shown
 from lockstep.options import run_until_signal, say, settings, settings_options
+from lockstep.reach import put, reach
 from runtime.clock import SystemClock
 from runtime.errors import UserError
-from runtime.health import Counters
-from runtime.kafka import Producer, wait_for_broker
 from runtime.settings import ClickHouse, Connection
 from schemas import Silence
 from schemas.causes import Cause
-from schemas.codec import encode
 from schemas.identity import digest
 from schemas.record import LAST_MS
 
-BROKER_S = 5.0
 FORMAT = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the answer."
 )
@@ -257,18 +254,14 @@ def _plain(text: str) -> str:
 
 
 def _silences(connection: Connection) -> list[Silence]:
-    wait_for_broker(connection, BROKER_S, _no)
+    reach(connection, _no)
     with contextlib.closing(Known(connection)) as known:
         return sorted((r for r in known.records if isinstance(r, Silence)), key=lambda s: (s.from_ms, s.id))
 
 
 def _store(connection: Connection, silence: Silence) -> None:
-    wait_for_broker(connection, BROKER_S, _no)
-    producer = Producer(connection, client_id="silence", counters=Counters())
-    try:
-        producer.send_and_wait(silence.topic, silence.key, encode(silence), 10.0)
-    finally:
-        producer.close(5)
+    reach(connection, _no)
+    put(connection, silence, "the silence was not stored")
 
 
 def _silence(silence: Silence) -> str:

@@ -9,16 +9,13 @@ import click
 from lockstep.group import Group
 from lockstep.moments import moment_ms, shown
 from lockstep.options import say, settings, settings_options
+from lockstep.reach import reach
 from runtime.clock import SystemClock
 from runtime.errors import UserError
-from runtime.kafka import wait_for_broker
 from runtime.settings import Connection
 
 if TYPE_CHECKING:
     from detectors.forest.model import Forest
-
-BROKER_S = 5.0
-"""A person waits: long enough for a broker that is just starting, short enough to notice a wrong address."""
 
 SOON = "soon"
 FROM = click.option(
@@ -72,13 +69,13 @@ def list_(form: str, **options: Any) -> None:
 @settings_options(Connection)
 def publish(file: Path, begins: str, **options: Any) -> None:
     """Let the forest in FILE score all GPUs of the cluster, from one tick on; no worker is restarted."""
-    from lockstep.publish import publish as put
+    from lockstep.publish import publish as announce
     from lockstep.publish import published
 
     forest = _read(file)
     connection = _reached(options)
     known = published(connection)
-    record = put(connection, forest, first_tick_ms(begins), known)
+    record = announce(connection, forest, first_tick_ms(begins), known)
     click.echo(f"{record.model} scores from {shown(record.ts_ms)} UTC on")
     later = [one for one in known if one.record.ts_ms > record.ts_ms and not one.refused]
     if later:
@@ -95,13 +92,13 @@ def rollback(model: str, begins: str, **options: Any) -> None:
     A second rollback undoes the first. A newest one that is still to come is replaced.
     """
     from lockstep.publish import before, published
-    from lockstep.publish import publish as put
+    from lockstep.publish import publish as announce
 
     connection = _reached(options)
     known = published(connection)
     newest, forest = before(known, model)
     to_come = newest.ts_ms > SystemClock().now_ms()
-    record = put(connection, forest, first_tick_ms(begins), known, newest.name if to_come else "")
+    record = announce(connection, forest, first_tick_ms(begins), known, newest.name if to_come else "")
     click.echo(f"{record.model} scores from {shown(record.ts_ms)} UTC on")
 
 
@@ -124,5 +121,5 @@ def first_tick_ms(begins: str) -> int:
 
 def _reached(options: dict[str, Any]) -> Connection:
     connection = settings(Connection, options)
-    wait_for_broker(connection, BROKER_S, say)
+    reach(connection)
     return connection

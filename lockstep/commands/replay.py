@@ -7,13 +7,14 @@ import click
 
 from lockstep.options import Number, say, settings, settings_options
 from lockstep.progress import by_topic
+from lockstep.reach import reach
 from lockstep.replay import RECORDING_SUFFIX, Paced, check, files, read, send_all
 from lockstep.replay.table import Columns
 from runtime.clock import SystemClock
 from runtime.errors import UserError
 from runtime.groups import READS, WORKER, WRITER
 from runtime.health import Counters
-from runtime.kafka import Producer, wait_for_broker
+from runtime.kafka import Producer
 from runtime.pace import EmbeddedPacer
 from runtime.settings import Connection
 from schemas import Record
@@ -22,8 +23,6 @@ TOGETHER = 2000
 """Records between two looks at the readers: well under a megabyte of any partition."""
 
 PATIENCE_S = 60.0
-BROKER_S = 5.0
-"""A person waits: long enough for a broker that is just starting, short enough to notice a wrong address."""
 
 
 @click.command(
@@ -47,7 +46,7 @@ def command(paths: tuple[str, ...], speed: float, mapping: tuple[str, ...], run_
     columns = Columns(dict(_pair(text) for text in mapping))
     chosen = files(paths)
     check(chosen, columns, connection.cluster)
-    wait_for_broker(connection, BROKER_S, say)
+    reach(connection)
     producer = Producer(connection, client_id="replay", counters=counters, bound=100_000)
     pacer = EmbeddedPacer(connection, {group: READS[group] for group in (WORKER, WRITER)})
     began = shown = clock.monotonic()

@@ -6,18 +6,16 @@ import sys
 import click
 
 from lockstep.group import Group
-from lockstep.options import Number, say, settings, settings_options
+from lockstep.options import Number, settings, settings_options
+from lockstep.reach import reach
 from lockstep.replay.recording import frame
 from lockstep.show import shown as show
 from runtime.errors import UserError
-from runtime.kafka import Consumer, create_topics, wait_for_broker
+from runtime.kafka import Consumer, create_topics
 from runtime.settings import Connection
 from schemas.codec import WireError, decode
 from schemas.topics import TOPICS
 from streams.topics import changelog_topics
-
-BROKER_S = 5.0
-"""A person waits: long enough for a broker that is just starting, short enough to notice a wrong address."""
 
 
 @click.group(cls=Group)
@@ -35,7 +33,7 @@ def command() -> None:
 def create(partitions: int, replication: int, **options: str | None) -> None:
     """Create every topic with its partitions, retention and compaction; what is there already is checked."""
     connection = settings(Connection, options)
-    wait_for_broker(connection, BROKER_S, say)
+    reach(connection)
     for line in create_topics(connection, partitions, replication, compacted=changelog_topics()):
         click.echo(line)
 
@@ -71,7 +69,7 @@ def tail(
     if topic not in TOPICS:
         raise UserError(f"no topic {topic!r}; there are: {', '.join(TOPICS)}")
     connection = settings(Connection, options)
-    wait_for_broker(connection, BROKER_S, say)
+    reach(connection)
     shown = 0
     consumer = Consumer(connection, None, (topic,), None, from_start=from_start)
     try:

@@ -10,19 +10,16 @@ import click
 import msgspec
 
 from lockstep.moments import duration_ms, moment_ms, shown
-from lockstep.options import Number, say, settings, settings_options
+from lockstep.options import Number, settings, settings_options
 from lockstep.progress import Progress, left
+from lockstep.reach import reach
 from runtime.clock import SystemClock
 from runtime.errors import UserError
 from runtime.files import write_whole
-from runtime.kafka import wait_for_broker
 from runtime.settings import ClickHouse, Connection
 
 if TYPE_CHECKING:
     from lockstep.train import Report, Said
-
-BROKER_S = 5.0
-"""A person waits: long enough for a broker that is just starting, short enough to notice a wrong address."""
 
 NEWEST = "newest"
 SHOWN_ALARMS = 10
@@ -66,7 +63,7 @@ def command(
     """
     from detectors.node.alarm import FINDINGS
     from lockstep.publish import LEAD_MS, published
-    from lockstep.publish import publish as put
+    from lockstep.publish import publish as announce
     from lockstep.train import Order, train
     from storage.client import get_client
     from storage.samples import newest_ms
@@ -79,7 +76,7 @@ def command(
         raise UserError(f"--output={output}: there is no folder {output.parent}")
     margin_ms = duration_ms(margin, "--margin")
     if publish:  # what would fail at the end fails now
-        wait_for_broker(connection, BROKER_S, say)
+        reach(connection)
         published(connection)
     with contextlib.closing(get_client(settings(ClickHouse, options), timeout_s=600)) as client:
         newest = newest_ms(client, connection.cluster) if until == NEWEST else None
@@ -94,11 +91,8 @@ def command(
             margin_ms=margin_ms,
             findings=findings or FINDINGS,
         )
-        live = sys.stderr.isatty()
-        shown_so_far, began = (
-            Progress(clock, live, lambda text: click.echo(text, err=True, nl=False)),
-            clock.monotonic(),
-        )
+        shown_so_far = Progress(clock, sys.stderr.isatty(), lambda text: click.echo(text, err=True, nl=False))
+        began = clock.monotonic()
 
         def progress(doing: str, done: float) -> None:
             more = left(100 * done, 100, clock.monotonic() - began)
@@ -115,7 +109,7 @@ def command(
     answer = msgspec.to_builtins(report) | {"file": str(path)}
     lines = [*_lines(report), f"written      {path}, {len(data) / 1000:.0f} kB"]
     if publish:
-        record = put(connection, forest, clock.now_ms() + LEAD_MS, published(connection))
+        record = announce(connection, forest, clock.now_ms() + LEAD_MS, published(connection))
         answer |= {"published_from_ms": record.ts_ms}
         lines.append(f"published    {record.model} scores from {shown(record.ts_ms)} UTC on")
     elif form == "text":

@@ -123,7 +123,7 @@ def test_the_same_seed_gives_the_same_bytes_and_published_they_are_on_the_topic(
 def test_what_cannot_be_trained_is_one_line(
     history: ClickHouse, arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lockstep.commands.train.BROKER_S", 0.2)
+    monkeypatch.setattr("lockstep.reach.BROKER_S", 0.2)
     monkeypatch.chdir(tmp_path)
     failed = train(history, "--hours", "0.25", *arguments)
     assert isinstance(failed.exception, UserError)
