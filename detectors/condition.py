@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.compile import compiled
 from schemas.matrix import Matrix
 from schemas.metrics import Section, metric
 
@@ -109,6 +110,18 @@ class Averages:
 
     def take(self, index: Index) -> None:
         self.ring = np.stack([take(layer, index) for layer in self.ring])
+
+
+@compiled
+def mean_row(ring: Float32, out: Float32) -> None:
+    """The same of one row: of `ring` (ticks, columns) into `out` (columns,)."""
+    for c in range(len(out)):
+        total, count = np.float32(0.0), np.float32(0.0)
+        for k in range(len(ring)):
+            if not np.isnan(ring[k, c]):
+                total += ring[k, c]
+                count += np.float32(1.0)
+        out[c] = total / count if count > 0 else np.nan
 
 
 def tick_of(ts_ms: int, interval_ms: int = 1000) -> int:

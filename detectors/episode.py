@@ -5,10 +5,11 @@ that is worth a finding and gives it an id that survives restarts. It keeps memo
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from detectors.state import unpack
 from schemas.causes import Cause, Kind
 from schemas.finding import Evidence, Finding, Subject
 from schemas.identity import episode_id
@@ -81,6 +82,11 @@ class Episode(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 _Key = tuple[str, str, Subject]
+
+
+class _Decided(msgspec.Struct, kw_only=True):
+    version: Literal[1] = 1
+    episodes: tuple[Episode, ...]
 
 
 class Episodes:
@@ -180,6 +186,14 @@ class Episodes:
         """
         self._episodes = {(e.detector, e.kind, e.subject): e.copy() for e in (*pending, *decided)}
         return [episode.last for episode in self._episodes.values() if episode.last is not None]
+
+    def save(self) -> bytes:
+        """`decided` as bytes."""
+        return msgspec.msgpack.encode(_Decided(episodes=self.decided()))
+
+    def resume(self, decided: bytes | None, pending: Iterable[Episode] = ()) -> tuple[Finding, ...]:
+        """`restore` from what `save` gave; None where nothing was. Raises StateError where it is no such thing."""
+        return tuple(self.restore(() if decided is None else unpack(decided, _Decided).episodes, pending))
 
     def _pending(
         self,

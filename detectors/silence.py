@@ -4,12 +4,7 @@ Judged against the other nodes' ticks, never against this machine's clock, and o
 worker that lags sees everybody late.
 """
 
-from typing import Literal
-
-import msgspec
-
-from detectors.episode import Episode, Episodes, Persistence, Rule, Verdict
-from detectors.state import unpack
+from detectors.episode import Episodes, Persistence, Rule, Verdict
 from detectors.watermark import GRACE_MS, NodeClock, Watermark
 from schemas.finding import Evidence, Finding, Subject
 
@@ -26,11 +21,6 @@ PARTITION_SILENT = Rule("silence", "degradation", Persistence(k=1, n=1, clear=10
 
 CLOCK_WRONG = Rule("clock", "degradation", Persistence(k=10, n=10, clear=10))
 """Ten judgements in a row: after a pause of the whole fleet the first nodes back look wrong for one tick."""
-
-
-class _State(msgspec.Struct, kw_only=True):
-    version: Literal[1] = 1
-    episodes: tuple[Episode, ...]
 
 
 class SilenceDetector:
@@ -93,16 +83,14 @@ class SilenceDetector:
 
     def decisions(self) -> bytes:
         """What is open: to be written through with every finding."""
-        return msgspec.msgpack.encode(_State(episodes=self._episodes.decided()))
+        return self._episodes.save()
 
     def restore(self, decisions: bytes | None) -> tuple[Finding, ...]:
         """Continue from `decisions`; returns the last words, to be sent once more with the same id and revision.
 
         Raises StateError where these are none.
         """
-        if decisions is None:
-            return ()
-        return tuple(self._episodes.restore(unpack(decisions, _State).episodes))
+        return self._episodes.resume(decisions)
 
     def _silent(self, watermark: Watermark, now_ms: int, timely: bool) -> set[str]:
         """The nodes that are silent now; also counts the judgements in which a node was not heard."""

@@ -32,25 +32,21 @@ from detectors.drift.gpu_read import (
     Totals,
     margins,
 )
-from detectors.drift.ladder import HOUR_MS, RUNGS, Ladder, LadderState
+from detectors.drift.ladder import HOUR_MS, MINUTE_MS, RUNGS, Ladder, LadderState
 from detectors.drift.limits import GPU_LIMITS, Limit
 from detectors.drift.repeats import REMAPS, WAITING, XIDS, Repeats
 from detectors.drift.watch import HEARTBEAT_MS, Watched, close_others, drifts, heartbeats, observed, rule
 from detectors.episode import Episode, Episodes, Verdict
+from detectors.node.roster import is_instance
 from detectors.state import unpack
 from schemas.event import Event
 from schemas.finding import Finding, Subject
 from schemas.frame import NodeFrame
 
-MINUTE_MS = 60_000
-
 STEPPED_BACK_MIN = 60
 """A frame that is newer by its number and an hour older by its time: the clock had been wrong until then."""
 
 RULES = (*(rule(limit) for limit in GPU_LIMITS), REMAPS, XIDS, WAITING)
-
-INSTANCE = "MIG-"
-"""How the name of an instance begins."""
 
 MOVED_MS = 600_000
 """A GPU that another node's agent saw within ten minutes is still there: two GPUs of one name are two."""
@@ -68,11 +64,6 @@ class _Learning(msgspec.Struct, kw_only=True):
     repeats: dict[str, Repeats]
     pci: dict[str, str]
     pending: tuple[Episode, ...]
-
-
-class _Decisions(msgspec.Struct, kw_only=True):
-    version: Literal[1] = 1
-    episodes: tuple[Episode, ...]
 
 
 class GpuDrift:
@@ -126,7 +117,7 @@ class GpuDrift:
         )
 
     def decisions(self) -> bytes:
-        return msgspec.msgpack.encode(_Decisions(episodes=self._episodes.decided()))
+        return self._episodes.save()
 
     def restore(self, learning: bytes | None, decisions: bytes | None) -> tuple[Finding, ...]:
         """Continue from saved states, as `detectors.node.detector.NodeDetector.restore`."""
@@ -141,8 +132,7 @@ class GpuDrift:
                 other = self._known.get(gpu)
                 if other is None or (other.seen_ms(gpu) or 0) <= (self.seen_ms(gpu) or 0):
                     self._known[gpu] = self
-        decided = unpack(decisions, _Decisions).episodes if decisions is not None else ()
-        return tuple(self._episodes.restore(decided, pending))
+        return self._episodes.resume(decisions, pending)
 
     def seen_ms(self, gpu: str) -> int | None:
         """When this node last had the GPU."""
@@ -156,8 +146,8 @@ class GpuDrift:
             return
         raw, _ = self._ranges.apply(self._columns.select(matrix))
         gpus = matrix.rows
-        if any(map(_is_part, gpus)):
-            rows = [i for i, name in enumerate(gpus) if not _is_part(name)]
+        if any(map(is_instance, gpus)):
+            rows = [i for i, name in enumerate(gpus) if not is_instance(name)]
             raw, gpus = raw[rows], tuple(gpus[i] for i in rows)
         for gpu in gpus:
             self._welcome(gpu, frame.ts_ms)
@@ -220,11 +210,6 @@ class GpuDrift:
 
     def _watched(self, gpu: str) -> Watched:
         return Watched(f"GPU {gpu}", Subject(scope="gpu", node=self._node, gpu=gpu))
-
-
-def _is_part(name: str) -> bool:
-    """Whether it is an instance of a GPU that is cut into several."""
-    return name.startswith(INSTANCE) or "/" in name
 
 
 def _same(verdict: Verdict) -> Verdict:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from detectors.condition import Columns, Float32, Index, Ranges, blank
+from detectors.drift.ladder import HOUR_MS
 from detectors.drift.limits import BIT_ERRORS, FEC, GPU_LIMITS
 from detectors.drift.trend import Floats
 from detectors.node.link_base import FEC as HIGH_BINS
@@ -26,8 +27,6 @@ _MARGIN, _POWER, _POWER_LIMIT, PENDING, *_TOTALS = range(len(READ))
 REMAPPED = READ.index("remapped_uncorrectable_count")
 REMAPS_AT = 2
 """Which of the counters are row remaps; those before it are the counted series."""
-
-_HOUR_MS = 3_600_000.0
 
 Past = tuple[tuple[float, ...], tuple[float, ...]]
 """Of one GPU's counters: when each was read last (ms), and what it said; NaN where never."""
@@ -51,7 +50,7 @@ class Totals:
             self._layout(gpus)
         now, at, before = raw[:, _TOTALS].astype(np.float64), self._last[:, 0], self._last[:, 1]
         grown = np.where((now >= before) & (ts_ms > at), now - before, np.nan)
-        rates = grown * (_HOUR_MS / np.maximum(ts_ms - at, 1.0))
+        rates = grown * (HOUR_MS / np.maximum(ts_ms - at, 1.0))
         told = ~np.isnan(now)
         self._last = np.where(told[:, None], np.stack([np.full_like(now, ts_ms), now], axis=1), self._last)
         return rates, before

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from detectors.condition import Float32, blank
 from detectors.state import StateError, floats, to_bytes
 
-HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
 LEAST_READINGS = 3

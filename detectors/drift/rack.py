@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from detectors.condition import Columns, Ranges
-from detectors.drift.ladder import HOUR_MS, RUNGS, Ladder, LadderState
+from detectors.drift.ladder import HOUR_MS, MINUTE_MS, RUNGS, Ladder, LadderState
 from detectors.drift.limits import FAN_EFFORT, PUMP_EFFORT, VALVE_OPENING, Limit
 from detectors.drift.watch import HEARTBEAT_MS, Watched, close_others, drifts, heartbeats, observed, rule
 from detectors.episode import Episode, Episodes
@@ -20,8 +20,6 @@ from detectors.state import unpack
 from schemas.finding import Finding, Subject
 from schemas.frame import RackFrame
 from schemas.metrics import Section
-
-MINUTE_MS = 60_000
 
 STEPPED_BACK_MIN = 24 * 60
 """A frame a day older than the newest: the clock had been wrong until then. What is sent again is younger."""
@@ -38,11 +36,6 @@ class _Learning(msgspec.Struct, kw_only=True):
     last: dict[str, int]
     ladder: LadderState
     pending: tuple[Episode, ...]
-
-
-class _Decisions(msgspec.Struct, kw_only=True):
-    version: Literal[1] = 1
-    episodes: tuple[Episode, ...]
 
 
 class RackDrift:
@@ -85,7 +78,7 @@ class RackDrift:
         )
 
     def decisions(self) -> bytes:
-        return msgspec.msgpack.encode(_Decisions(episodes=self._episodes.decided()))
+        return self._episodes.save()
 
     def restore(self, learning: bytes | None, decisions: bytes | None) -> tuple[Finding, ...]:
         """Continue from saved states, as `detectors.rack.detector.RackDetector.restore`."""
@@ -94,8 +87,7 @@ class RackDrift:
             old = unpack(learning, _Learning)
             self._ladder.restore(old.ladder)
             self._last, pending = old.last, old.pending
-        decided = unpack(decisions, _Decisions).episodes if decisions is not None else ()
-        return tuple(self._episodes.restore(decided, pending))
+        return self._episodes.resume(decisions, pending)
 
     def _effort(self, frame: RackFrame, section: Section) -> Iterator[tuple[str, float]]:
         matrix = frame.sections[section]

@@ -4,6 +4,7 @@ from collections import Counter
 
 import msgspec
 
+from detectors.drift.ladder import DAY_MS, HOUR_MS
 from detectors.drift.limits import HEALTHY_DAYS, REMAP_ROWS
 from detectors.drift.recurrence import Marks, pace, too_often
 from detectors.drift.watch import PLAN, spoken
@@ -16,8 +17,6 @@ from schemas.finding import Evidence
 REMAPS = Rule(f"{RISK}row_remaps", "degradation")
 XIDS = Rule(f"{RISK}xids", "degradation")
 WAITING = Rule(f"{RISK}remap_pending", "degradation")
-
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 WAITED_MS = DAY_MS
 """A row that is marked for remapping is spare only after a reset (gpud, DCGM: reset the GPU); a day is for whoever

@@ -18,23 +18,14 @@ from detectors.state import StateError, unpack
 from schemas.event import Event
 from schemas.finding import Finding
 
-D = TypeVar("D", bound="Own")
-T = TypeVar("T", bound="Trends")
+D = TypeVar("D", bound="Detector")
+T = TypeVar("T", bound="Detector")
 
 
-class Own(Protocol):
-    """What is watched first. Its verdicts are structs with `findings`."""
+class Detector(Protocol):
+    """What a worker keeps for a key. The first of two gives verdicts with `findings`, the second gives findings."""
 
     def update(self, frame: Any, /) -> Any: ...
-    def learning(self) -> bytes: ...
-    def decisions(self) -> bytes: ...
-    def restore(self, learning: bytes | None, decisions: bytes | None) -> Iterable[Finding]: ...
-
-
-class Trends(Protocol):
-    """The slow trends of the same."""
-
-    def update(self, frame: Any, /) -> tuple[Finding, ...]: ...
     def learning(self) -> bytes: ...
     def decisions(self) -> bytes: ...
     def restore(self, learning: bytes | None, decisions: bytes | None) -> Iterable[Finding]: ...

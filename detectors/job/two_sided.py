@@ -107,17 +107,22 @@ def sooner(now: StepTable, rank: int, floor_past_us: float, blocked_past: Floats
 
 def costs(rows: Sequence[StepTable], rank: int, floor_past_us: float, blocked_past: Floats) -> bool:
     """Whether enough of a rank's lateness in these steps would not have been lost without it."""
-    late = [row for row in rows if len(row.score) > rank and row.score[rank] > 0]
-    least = PEERS * sum(float(row.score[rank]) for row in late)
-    return least > 0 and sum(sooner(row, rank, floor_past_us, blocked_past) for row in late) >= least
+    late, least = _late(rows, rank)
+    return bool(late) and sum(sooner(row, rank, floor_past_us, blocked_past) for row in late) >= least
 
 
 def waited_for(rows: Sequence[StepTable], rank: int, floor_past_us: float, blocked_past: Floats) -> bool:
     """Whether the peers of a rank that is late by its own account are held up for it, on average over these steps."""
-    late = [row for row in rows if len(row.score) > rank and row.score[rank] > 0]
-    if not late or sum(row.lost_us for row in late) >= PEERS * sum(float(row.score[rank]) for row in late):
+    late, least = _late(rows, rank)
+    if not late or sum(row.lost_us for row in late) >= least:
         return True
-    return costs(late, rank, floor_past_us, blocked_past)
+    return sum(sooner(row, rank, floor_past_us, blocked_past) for row in late) >= least
+
+
+def _late(rows: Sequence[StepTable], rank: int) -> tuple[list[StepTable], float]:
+    """The steps in which a rank was late, and how much of its lateness in them must reach its peers."""
+    late = [row for row in rows if len(row.score) > rank and row.score[rank] > 0]
+    return late, PEERS * sum(float(row.score[rank]) for row in late)
 
 
 def _ahead(blocked: Floats, rank: int, floor_us: float) -> float:

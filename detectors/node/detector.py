@@ -32,6 +32,7 @@ from detectors.node.host_watch import HostWatch
 from detectors.node.nvlink_rules import LinkWatch
 from detectors.node.reading_rules import READING_RULES, nothing_to_see, observations, reading_verdict
 from detectors.node.records import Scores, baselines_of, features_of
+from detectors.node.roster import is_instance
 from detectors.state import unpack
 from schemas.event import Event
 from schemas.features import Baselines, Features
@@ -43,9 +44,6 @@ BASELINES_MS = 60_000
 
 VANISHED = Rule("vanished", "hardware", Persistence(k=3, n=3, clear=10))
 """Three ticks without any reading of a GPU that used to give some: the disappearance of the series is the signal."""
-
-INSTANCE = "MIG-"
-"""How the UUID of a MIG instance begins; a dcgm-exporter names it by its GPU: "UUID/gi7"."""
 
 
 _READING_RULES = tuple(rule.rule for rule in READING_RULES.values())
@@ -229,8 +227,7 @@ class NodeDetector:
         said = self._episodes.observe(VANISHED, node, all_gone, frame.ts_ms, lambda: verdict)
         for uuid, is_known, is_here in zip(tick.uuids, known, here, strict=True):
             # MIG instances are taken away by hand, and their GPU is still watched.
-            parted = uuid.startswith(INSTANCE) or "/" in uuid
-            active = None if all_gone or parted or self._events.lost(uuid) else is_known and not is_here
+            active = None if all_gone or is_instance(uuid) or self._events.lost(uuid) else is_known and not is_here
             said += self._episodes.observe(
                 VANISHED,
                 self._gpu(uuid),

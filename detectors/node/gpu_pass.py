@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.compile import compiled
-from detectors.condition import AVERAGED_TICKS, Float32, Index, Ranges
+from detectors.condition import AVERAGED_TICKS, Float32, Index, Ranges, mean_row
 from detectors.forest.magnitude import measure_row
 from detectors.node.baseline import LAYERS, MEMORY_TICKS, compare_row, floors, learn_row
 from detectors.node.coupling import learn_row as couple_row
@@ -222,13 +222,7 @@ def _condition(gpu: Any, now: Any, step: int) -> None:
         ring[step, len(_MEASURED_AT) + k] = grown[k]
     for k in range(len(_MEASURED_AT)):
         ring[step, k] = raw[_MEASURED_AT[k]]
-    for c in range(len(readings)):
-        total, count = np.float32(0.0), np.float32(0.0)
-        for k in range(len(ring)):
-            if not np.isnan(ring[k, c]):
-                total += ring[k, c]
-                count += np.float32(1.0)
-        readings[c] = total / count if count > 0 else np.nan
+    mean_row(ring, readings)
 
 
 @compiled

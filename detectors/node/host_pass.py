@@ -6,7 +6,7 @@ The arrays are those of `condition.Averages` (`ring`), `Baseline` (`cells`) and 
 import numpy as np
 
 from detectors.compile import compiled
-from detectors.condition import Float32, Index
+from detectors.condition import Float32, Index, mean_row
 from detectors.node.baseline import MEMORY_TICKS, compare_row, learn_row
 from detectors.node.coupling import learn_row as couple_row
 
@@ -45,17 +45,10 @@ def read(
             found |= c < size
     if not found:
         return False
-    for c in range(size):
-        if new:
-            for k in range(len(ring)):
-                ring[k, 0, c] = np.nan
-        ring[step, 0, c] = values[c]
-        total, count = np.float32(0.0), np.float32(0.0)
-        for k in range(len(ring)):
-            if not np.isnan(ring[k, 0, c]):
-                total += ring[k, 0, c]
-                count += np.float32(1.0)
-        readings[c] = total / count if count > 0 else np.nan
+    if new:
+        ring[:] = np.nan
+    ring[step, 0] = values[:size]
+    mean_row(ring[:, 0], readings[:size])
     return True
 
 

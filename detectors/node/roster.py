@@ -42,6 +42,11 @@ def roster_of(listed: tuple[Gpu, ...], rows: tuple[str, ...]) -> Roster:
     return Roster(listed, rows, uuids, gpus, _places([at[uuid] for uuid in rows]), _crews(gpus))
 
 
+def is_instance(uuid: str) -> bool:
+    """Whether it is a MIG instance, a part of a GPU; a dcgm-exporter names it by its GPU: "UUID/gi7"."""
+    return uuid.startswith("MIG-") or "/" in uuid
+
+
 def _crews(gpus: Sequence[Gpu]) -> tuple[Crew, ...]:
     jobs: dict[str, list[int]] = {}
     for place, gpu in enumerate(gpus):

@@ -31,11 +31,6 @@ class _Learning(msgspec.Struct, kw_only=True):
     pending: tuple[Episode, ...]
 
 
-class _Decisions(msgspec.Struct, kw_only=True):
-    version: Literal[1] = 1
-    episodes: tuple[Episode, ...]
-
-
 class RackDetector:
     """The detector of one rack; feed it the rack's frames in order."""
 
@@ -98,7 +93,7 @@ class RackDetector:
 
     def decisions(self) -> bytes:
         """What is open: to be written through before the record that changed it is acknowledged."""
-        return msgspec.msgpack.encode(_Decisions(episodes=self._episodes.decided()))
+        return self._episodes.save()
 
     def restore(self, learning: bytes | None, decisions: bytes | None) -> tuple[Finding, ...]:
         """Continue from saved states; returns the last words, to be sent once more. Raises StateError."""
@@ -110,8 +105,7 @@ class RackDetector:
                     raise StateError(f"a saved rack without its {levels.section}")
                 levels.restore(learned.levels[levels.section])
             self._last, pending = learned.last, learned.pending
-        decided = unpack(decisions, _Decisions).episodes if decisions is not None else ()
-        return tuple(self._episodes.restore(decided, pending))
+        return self._episodes.resume(decisions, pending)
 
     def _judge(self, rule: RackRule, signs: Signs, pace_ms: float) -> list[Finding]:
         """One observation for each node, and the rack, that was judged; those that are open and were not stay open."""

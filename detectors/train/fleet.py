@@ -14,7 +14,7 @@ from detectors.forest.model import Forest, Training, train
 from detectors.forest.scoring import JUDGED_METRICS
 from detectors.node.coupling import Couplings
 from detectors.node.deviation import Deviations
-from detectors.node.gpu_columns import SCORED_AT, SCORED_NAMES
+from detectors.node.gpu_columns import SCORED_NAMES
 from schemas.frame import NodeFrame
 
 METRICS = len(SCORED_NAMES)
@@ -84,8 +84,8 @@ def deviations_of(frames: Iterable[NodeFrame]) -> Healthy:
         node = nodes.setdefault(frame.node, Deviations())
         tick = node.update(frame)
         node.learn(np.ones(len(tick.uuids), dtype=bool))
-        judged = (~np.isnan(tick.z[:, SCORED_AT])).sum(axis=1) >= JUDGED_METRICS
-        z.append(tick.z[judged][:, SCORED_AT])
+        judged = tick.judged >= JUDGED_METRICS
+        z.append(tick.scored[judged])
         residual.append(tick.residual[judged])
         missing.append(tick.missing_share[judged])
         window = [min([*window[:1], frame.ts_ms]), max([*window[1:], frame.ts_ms])]

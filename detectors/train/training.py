@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from detectors.forest.model import Forest, Training, train
 from detectors.forest.scoring import JUDGED_METRICS
@@ -79,7 +78,8 @@ class Past:
         if seen is None:
             return
         tick, _ = seen
-        judged, healthy = _judged(tick), self._troubles.healthy(frame.ts_ms, frame.node, frame.rack, tick.jobs)
+        healthy = self._troubles.healthy(frame.ts_ms, frame.node, frame.rack, tick.jobs)
+        judged = tick.judged >= JUDGED_METRICS
         wanted = judged & healthy
         self.gpus.update((frame.node, uuid) for uuid in tick.uuids)
         self.ticks += len(healthy)
@@ -156,8 +156,3 @@ class Trial:
         return (
             {share: int(n) / self.judged for share, n in zip(SHARES, self._below, strict=True)} if self.judged else {}
         )
-
-
-def _judged(tick: Deviation) -> NDArray[np.bool_]:
-    out: NDArray[np.bool_] = (~np.isnan(tick.scored)).sum(axis=1) >= JUDGED_METRICS
-    return out
