@@ -129,15 +129,6 @@ class Consumer:
         if lost:
             raise BrokerLostRecords(lost)
 
-    def lag(self) -> int:
-        """Messages on the assigned partitions that have not been polled, as of the last fetch."""
-        behind = 0
-        for partition in self._client.assignment():
-            end, position = self._client.highwater(partition), self._next.get(partition)
-            if end is not None and position is not None:
-                behind += max(0, end - position.offset)
-        return behind
-
     def assigned(self) -> set[tuple[str, int]]:
         """The partitions this consumer has now."""
         return {(partition.topic, partition.partition) for partition in self._client.assignment()}
