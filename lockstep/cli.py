@@ -81,7 +81,8 @@ def _lacking(command: str, error: ModuleNotFoundError) -> Exception:
 def group(config: str | None) -> None:
     """Lockstep finds the GPU, link, node or rack that is out of step, and says why.
 
-    Settings are options; where one is not given, the variable LOCKSTEP_NAME; where that is not set, the file's NAME.
+    Each setting is an option. Where --some-name is not given, the variable LOCKSTEP_SOME_NAME holds; where that is
+    not set either, some_name in the --config file.
     """
     if config:
         for variable, value in from_file(config).items():

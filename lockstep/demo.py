@@ -123,4 +123,6 @@ def _line(now_s: float, until_s: float, samples: int, fleet: FleetSettings, foun
     else:
         phase = "healthy"
     incidents_said = f", {found} incident{'s' if found != 1 else ''}" if found else ""
-    return f"{now_s:4.0f} of {until_s:.0f} simulated s  {samples:>9,} GPU samples stored  {phase}{incidents_said}"
+    return (
+        f"{now_s:4.0f} of at most {until_s:.0f} simulated s  {samples:>9,} GPU samples stored  {phase}{incidents_said}"
+    )

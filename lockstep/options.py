@@ -6,9 +6,13 @@ a process list shows them: they come from the environment only.
 
 import math
 import os
+import shlex
+import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -66,6 +70,14 @@ class Number(click.FloatRange):
 def say(line: str) -> None:
     """A line for the person who watches: on standard error, apart from what the command prints."""
     click.echo(line, err=True)
+
+
+def program() -> str:
+    """What a shell here runs this program by: its name where it is on the path, else where it is."""
+    here = Path(sys.argv[0])
+    if here.name != "lockstep" or shutil.which("lockstep"):
+        return "lockstep"
+    return shlex.quote(os.path.relpath(here) if here.is_relative_to(Path.cwd()) else str(here))
 
 
 def settings(cls: type[S], options: dict[str, Any]) -> S:

@@ -51,7 +51,7 @@ def incident_text(incident: Incident, timed: bool = True, where: str = "", width
         _line("impact", impact(incident), width),
         _line(
             "since",
-            onset and f"{onset}, seen {moment(incident.detected_ms, incident.detected_step, timed) or 'later'}",
+            onset and f"{onset}, detected {moment(incident.detected_ms, incident.detected_step, timed) or 'later'}",
             width,
         ),
         *(_line("evidence" if i == 0 else "", said(item.text), width) for i, item in enumerate(incident.evidence)),

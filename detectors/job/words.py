@@ -28,7 +28,7 @@ def arrival_evidence(late: LateRank) -> Evidence:
 def step_evidence(c: StepCulprit) -> tuple[Evidence, Evidence]:
     """The two sides of the two-sided rule."""
     own = Evidence(
-        text=f"rank {c.rank} spends {ms(c.self_us)} a step by itself, usually {ms(c.self_past_us)}",
+        text=f"rank {c.rank} takes {ms(c.self_us)} a step without its waits, usually {ms(c.self_past_us)}",
         metric="self_us",
         value=c.self_us,
         baseline=c.self_past_us,

@@ -15,7 +15,7 @@ import msgspec
 
 from lockstep.demo import QUIET_S, Verdict, watch
 from lockstep.local import data_folder, hold, services
-from lockstep.options import settings, settings_options
+from lockstep.options import program, settings, settings_options
 from lockstep.progress import Progress
 from lockstep.supervisor import Service, Supervisor
 from lockstep.words import incident_text
@@ -103,11 +103,11 @@ def _run(fleet: FleetSettings, truth: Any, folder: Path, clock: SystemClock, for
 
         verdict = watch(client, fleet, truth, until_s, clock, tend, progress)
         progress.end()
-        click.echo(json.dumps(verdict.plain(), indent=2) if form == "json" else _text(verdict, supervisor))
+        click.echo(json.dumps(verdict.plain(), indent=2) if form == "json" else _text(verdict))
         if once:
-            _say("to ask the database yourself: lockstep demo (without --once) keeps it running")
+            _say(f"to ask the database yourself: {program()} demo (without --once) keeps it running")
         else:
-            ask = f'lockstep query --clickhouse-port {port} "SELECT id, state, cause, summary FROM v_incidents"'
+            ask = f'{program()} query --clickhouse-port {port} "SELECT id, state, cause, summary FROM v_incidents"'
             _say(f"still running: {ask}; Ctrl-C ends it")
             while True:
                 _go_on(told)
@@ -151,7 +151,7 @@ def _list_faults(form: str) -> None:
             click.echo(f"{'':<{name_width}}  {'':<{scope_width}}  --severity {fault.severity:g}: {fault.meaning}")
 
 
-def _text(verdict: Verdict, supervisor: Supervisor) -> str:
+def _text(verdict: Verdict) -> str:
     truth = {k: v for k, v in verdict.plain()["truth"].items() if v not in (None, "") and k not in ("onset_ms", "type")}
     said = ", ".join(f"{name} {value}" for name, value in truth.items()) or "a healthy fleet"
     lines = [incident_text(incident) for incident in verdict.incidents] or ["No incident."]
@@ -160,8 +160,8 @@ def _text(verdict: Verdict, supervisor: Supervisor) -> str:
     delay = f", {verdict.delay_s:g} s of simulated time after onset" if verdict.delay_s is not None else ""
     lines.append(f"answer     {answer}{delay}")
     lines.append(
-        f"seen       {verdict.samples:,} GPU samples in ClickHouse, {verdict.event_s:.0f} simulated s "
-        f"in {verdict.wall_s:.0f} s"
+        f"stored     {verdict.samples:,} GPU samples in ClickHouse, {verdict.event_s:.0f} simulated s "
+        f"in {verdict.wall_s:.0f} s of the clock"
     )
     return "\n".join(lines)
 

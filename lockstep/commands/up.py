@@ -11,6 +11,7 @@ import click
 from lockstep.doctor.alerts import is_set_up
 from lockstep.extras import lacking_for_whole, not_installed
 from lockstep.local import data_folder, hold, services
+from lockstep.options import program
 from lockstep.supervisor import Addresses, Supervisor
 from runtime.clock import SystemClock
 from runtime.ports import free_port, require_free
@@ -62,7 +63,7 @@ def command(data: str | None, http_port: int, workers: int, quiet: bool) -> None
 def ready(addresses: Addresses, folder: Path, log: Path, *, paged: bool) -> str:
     """What one does next, with commands to copy."""
     broker, database = addresses["broker"], addresses["database"]
-    port, spool = database.rpartition(":")[2], shlex.quote(str(folder / "agent"))
+    port, spool, run = database.rpartition(":")[2], shlex.quote(str(folder / "agent")), program()
     return "\n".join(
         [
             f"all ready: broker {broker} (embedded), database http://{database} (ClickHouse's HTTP interface)",
@@ -72,8 +73,8 @@ def ready(addresses: Addresses, folder: Path, log: Path, *, paged: bool) -> str:
                 if paged
                 else ["alerts    off: set LOCKSTEP_PAGERDUTY_ROUTING_KEY to page somebody (or another: docs/alerts.md)"]
             ),
-            f"watch     lockstep agent --broker {broker} --broker-embedded yes --spool-dir {spool}",
-            f"look      lockstep topics tail node-frames --broker {broker} --broker-embedded yes",
-            f'ask       lockstep query --clickhouse-port {port} "SELECT id, state, cause, summary FROM v_incidents"',
+            f"watch     {run} agent --broker {broker} --broker-embedded yes --spool-dir {spool}",
+            f"look      {run} topics tail node-frames --broker {broker} --broker-embedded yes",
+            f'ask       {run} query --clickhouse-port {port} "SELECT id, state, cause, summary FROM v_incidents"',
         ]
     )

@@ -38,7 +38,7 @@ def test_the_head_is_short_and_repeats_nothing_of_the_lines_below() -> None:
 def test_an_untimed_run_tells_steps_and_no_moments() -> None:
     text = incident_text(RANK, timed=False, width=100)
     assert "UTC" not in text
-    assert "since      step 3, seen step 9" in text
+    assert "since      step 3, detected step 9" in text
     assert "since" not in incident_text(DEAD, timed=False, width=100)
     assert _summary(RunVerdict(None, "j", False, []), DEAD).endswith("(GPU has fallen off the bus)")
     assert _summary(RunVerdict(None, "j", False, []), RANK).endswith("since step 3")
