@@ -79,7 +79,7 @@ class Product:
             self._supervisor.tend()
             if time.monotonic() > deadline:
                 raise AssertionError(f"{what}: not within {seconds:g} s\n{self.last_words()}")
-            time.sleep(0.05)
+            time.sleep(0.2)  # each look is a query beside the batches
 
     def incidents(self) -> list[Incident]:
         return incidents(self.client, cluster=CLUSTER)
