@@ -4,18 +4,23 @@
 
 All of it is simulated, in telemetry time: the real collectors read the simulated fleet, the records go through the
 partitions of one worker in memory, without a broker. A `healthy` row counts the incidents where nothing was put in.
+All causes go on from one healthy past, each in a process forked from it: until a fault begins nothing differs.
 What is in FILE (JSON lines) already is not run again, so a long matrix can be stopped and continued.
 """
 
 import argparse
 import json
+import multiprocessing
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, cast
+
+from msgspec.structs import replace
 
 from bench.targets import HANGS, STRAGGLERS, target_s
 from lockstep.fleet import Agents
@@ -23,7 +28,7 @@ from runtime.health import Counters
 from schemas import Incident
 from schemas.causes import Cause
 from simulator.faults import FAULTS, UNUSED
-from simulator.fleet import SimulatedFleet, truth_of
+from simulator.fleet import SimulatedFleet
 from simulator.settings import FleetSettings
 from simulator.target import Truth
 from streams.in_memory import InMemory
@@ -32,6 +37,8 @@ from streams.plan import detection, load_model
 START_MS = 1_700_000_000_000
 LEAST_ONSET_S, ONSET_STEPS = 60.0, 100
 """A fault begins when a job's past is known: 90 steps are the longest warm-up of any test (`detectors.job.stalls`)."""
+
+HEALTHY = "healthy"
 
 WATCHED_S = 60
 WATCHED_STEPS = {"sporadic_stall": 300}
@@ -69,18 +76,45 @@ class Outcome(NamedTuple):
         return self.cause, self.seed, self.severity, self.gpus, self.ranks, self.step_s
 
 
-def run(settings: FleetSettings, seconds: int) -> tuple[Truth, list[Incident]]:
-    """Every revision of every incident of one simulated run."""
-    fleet = SimulatedFleet(settings, "bench", settings.start_ms)
-    pipeline, said = InMemory(detection(load_model("")), Counters()), list[Incident]()
-    with TemporaryDirectory() as folder:
-        agents = Agents(fleet, "bench", 1, Path(folder), Counters())
-        for _ in range(seconds):
-            said += (record for record in pipeline.take(agents.tick()) if isinstance(record, Incident))
-    return truth_of(settings), said
+class Past:
+    """A healthy fleet and what watches it, up to the moment at which faults begin; `settings` have none."""
+
+    def __init__(self, settings: FleetSettings, folder: Path) -> None:
+        self._settings, self._folder = settings, folder
+
+    @cached_property
+    def _lived(self) -> tuple[SimulatedFleet, Agents, InMemory, list[Incident]]:
+        fleet = SimulatedFleet(self._settings, "bench", self._settings.start_ms)
+        agents = Agents(fleet, "bench", 1, self._folder, Counters())
+        pipeline = InMemory(detection(load_model("")), Counters())
+        return fleet, agents, pipeline, _watch(agents, pipeline, int(self._settings.onset_s))
+
+    def run(self, settings: FleetSettings, watched_s: int) -> Outcome:
+        """Go on with a fault, in another process."""
+        began = time.perf_counter()
+        fleet, agents, pipeline, said = self._lived
+        fork = multiprocessing.get_context("fork")
+        outcomes: multiprocessing.SimpleQueue[Outcome] = fork.SimpleQueue()
+
+        def go_on() -> None:
+            fleet.put_in(settings)
+            every = said + _watch(agents, pipeline, watched_s)
+            outcomes.put(judged(settings, time.perf_counter() - began, fleet.truth, every))
+
+        process = fork.Process(target=go_on)
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise SystemExit(f"{settings.fault or 'healthy'}: ended with {process.exitcode}")
+        return outcomes.get()
 
 
-def judged(cause: str, settings: FleetSettings, wall_s: float, truth: Truth, said: list[Incident]) -> Outcome:
+def _watch(agents: Agents, pipeline: InMemory, seconds: int) -> list[Incident]:
+    """Every revision of every incident of so many seconds."""
+    return [record for _ in range(seconds) for record in pipeline.take(agents.tick()) if isinstance(record, Incident)]
+
+
+def judged(settings: FleetSettings, wall_s: float, truth: Truth, said: list[Incident]) -> Outcome:
     """Compare the incidents with the truth; the best incident counts, the others are counted."""
     onset_ms = settings.start_ms + int(settings.onset_s * 1000)
     newest = {incident.id: incident for incident in said}
@@ -102,7 +136,7 @@ def judged(cause: str, settings: FleetSettings, wall_s: float, truth: Truth, sai
 
     words = [f"{i.scope} {i.cause} {','.join(c.label() for c in i.culprits[:2])} [{i.state}]" for i in incidents]
     return Outcome(
-        cause=cause,
+        cause=settings.fault or HEALTHY,
         seed=settings.seed,
         severity=settings.severity,
         gpus=settings.racks * settings.trays * 4,
@@ -139,7 +173,7 @@ def here(incident: Incident, truth: Truth) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("causes", nargs="*", default=["healthy", *FAULTS], metavar="CAUSE")
+    parser.add_argument("causes", nargs="*", default=[HEALTHY, *FAULTS], metavar="CAUSE")
     parser.add_argument("--racks", type=int, default=2)
     parser.add_argument("--trays", type=int, default=18, help="trays of 4 GPUs in a rack (default 18)")
     parser.add_argument("--job-size", type=int, default=128)
@@ -153,32 +187,38 @@ def main() -> None:
     given = parser.parse_args()
     outcomes = _known(given.out)
     done = {outcome.key for outcome in outcomes}
-    for cause in given.causes:
-        for severity in [given.severity] if given.severity else severities(cause, given.dose):
-            for seed in range(1, given.seeds + 1):
-                settings = FleetSettings(
-                    racks=given.racks,
-                    trays=given.trays,
-                    job_size=given.job_size,
-                    seed=seed,
-                    fault="" if cause == "healthy" else cause,
-                    severity=severity,
-                    onset_s=max(LEAST_ONSET_S, float(int(ONSET_STEPS * given.step_s))),
-                    step_s=given.step_s,
-                    start_ms=START_MS,
-                )
-                if (cause, seed, severity, given.racks * given.trays * 4, given.job_size, given.step_s) in done:
-                    continue
-                watched_s = given.seconds or max(WATCHED_S, int(WATCHED_STEPS.get(cause, 0) * given.step_s))
-                began = time.perf_counter()
-                truth, said = run(settings, int(settings.onset_s) + watched_s)
-                outcome = judged(cause, settings, time.perf_counter() - began, truth, said)
-                outcomes.append(outcome)
-                if given.out:
-                    with given.out.open("a") as file:
-                        file.write(json.dumps(outcome._asdict()) + "\n")
-                if given.format == "text":
-                    show(outcome)
+    for seed in range(1, given.seeds + 1):
+        healthy = FleetSettings(
+            racks=given.racks,
+            trays=given.trays,
+            job_size=given.job_size,
+            seed=seed,
+            onset_s=max(LEAST_ONSET_S, float(int(ONSET_STEPS * given.step_s))),
+            step_s=given.step_s,
+            start_ms=START_MS,
+        )
+        with TemporaryDirectory() as folder:
+            past = Past(healthy, Path(folder))
+            for cause in given.causes:
+                for severity in [given.severity] if given.severity else severities(cause, given.dose):
+                    if (
+                        cause,
+                        seed,
+                        severity,
+                        healthy.racks * healthy.trays * 4,
+                        healthy.job_size,
+                        given.step_s,
+                    ) in done:
+                        continue
+                    settings = replace(healthy, fault="" if cause == HEALTHY else cause, severity=severity)
+                    watched_s = given.seconds or max(WATCHED_S, int(WATCHED_STEPS.get(cause, 0) * given.step_s))
+                    outcome = past.run(settings, watched_s)
+                    outcomes.append(outcome)
+                    if given.out:
+                        with given.out.open("a") as file:
+                            file.write(json.dumps(outcome._asdict()) + "\n")
+                    if given.format == "text":
+                        show(outcome)
     if given.format == "json":
         json.dump([outcome._asdict() for outcome in outcomes], sys.stdout, indent=1)
     else:
@@ -215,7 +255,7 @@ def summary(outcomes: Iterable[Outcome]) -> list[str]:
     ]
     for (cause, size), of in rows.items():
         place, right = sum(o.right_place for o in of), sum(o.right_cause and o.right_place for o in of)
-        others = sum(o.incidents - (o.found and o.right_place and cause != "healthy") for o in of)
+        others = sum(o.incidents - (o.found and o.right_place and cause != HEALTHY) for o in of)
         first, paged = (median(_late(o.first_s) for o in of), median(_late(o.paged_s) for o in of))
         target = target_s(cause, of[0].step_s)
         target_text = "" if target is None else f"{target:.0f} s"

@@ -104,6 +104,14 @@ class SimulatedFleet:
         """The wall clock at the latest tick."""
         return self.start_ms + self._ticks * TICK_MS
 
+    def put_in(self, settings: FleetSettings) -> None:
+        """Go on with the fault of `settings`, which differ in nothing else, as if it had been theirs from the start;
+        UserError where it should have begun already."""
+        if self._ticks * TICK_MS > settings.onset_s * 1000:
+            raise UserError(f"--onset-s {settings.onset_s:g}: the fleet is older than that")
+        self.settings = settings
+        self._put_in, self.truth = _put_in(settings, self.topology, self.start_ms)
+
     def silent(self, node: int) -> bool:
         """Whether the node's agent says nothing (the node, or its way to the broker, is gone)."""
         return bool(self._effects.silent[node])

@@ -3,9 +3,11 @@
 from time import process_time
 
 import numpy as np
+import pytest
 from watched_fleet import START_MS, small
 
 from collectors.host.collector import HostCollector
+from runtime.errors import UserError
 from simulator.fleet import SimulatedFleet
 from simulator.settings import FleetSettings
 
@@ -28,6 +30,18 @@ def test_one_seed_one_run() -> None:
 
     assert run(1) == run(1)
     assert run(1) != run(2)
+
+
+def test_a_fault_put_in_later_is_as_if_it_had_been_there_from_the_start() -> None:
+    ill = small(fault="host_cpu", onset_s=2.0)
+    fleet = SimulatedFleet(small(onset_s=2.0), start_ms=START_MS)
+    began = everything(fleet, 2)
+    fleet.put_in(ill)
+    always = SimulatedFleet(ill, start_ms=START_MS)
+    assert fleet.truth == always.truth
+    assert began + everything(fleet, 4) == everything(always, 6)
+    with pytest.raises(UserError, match="older"):
+        fleet.put_in(ill)
 
 
 def test_ticks_are_whole_seconds_of_event_time() -> None:
