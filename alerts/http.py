@@ -1,12 +1,13 @@
-"""One HTTP request with an end, however slowly it is answered: twice its time at most (the head of the answer, then a
-last piece of the body), and never more of the answer than is needed."""
+"""One HTTP request with an end, however slowly it is answered: each step of it (name and connection, TLS, the request,
+the head of the answer, its body) within its time, and never more of the answer than is needed."""
 
 import contextlib
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException, RemoteDisconnected
 from typing import NamedTuple
 
 import urllib3
@@ -23,6 +24,9 @@ from urllib3.exceptions import (
 from alerts.receiver import Answer, Outcome
 
 MOST_BYTES = 256 * 1024
+NOT_THE_EVENT = frozenset({404, 405, 407, 408, 410, 421, 425, 426})
+"""Said of the address or the moment, perhaps by a proxy on the way, and not of what was sent: that is kept."""
+
 LAST_READ_S = 0.1
 """From the end of a request's time until its connection is reset: to take what has come already."""
 
@@ -100,8 +104,17 @@ class Http:
         for cause in causes:
             if isinstance(cause, ssl.SSLCertVerificationError):
                 return f"its certificate is not trusted: {cause.verify_message}"
+        if isinstance(error, ConnectTimeoutError) and not isinstance(error, NewConnectionError):
+            return f"not reached in {self._timeout_s:g} s"
         if late:  # whichever came first: the socket's own timeout, or that it was cut
             return f"no answer in {self._timeout_s:g} s"
+        for cause in causes:
+            if isinstance(cause, ssl.SSLError) and cause.reason:
+                return f"it does not speak our TLS: {cause.reason.replace('_', ' ').lower()}"
+            if isinstance(cause, RemoteDisconnected):
+                return "it hung up without an answer"
+            if isinstance(cause, HTTPException):
+                return "its answer is no HTTP"
         said = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), "")
         return said or type(error).__name__
 
@@ -129,13 +142,52 @@ def _shut(link: socket.socket) -> None:
         socket.socket.shutdown(link, socket.SHUT_RDWR)
 
 
+def _soon(connect: Callable[[], socket.socket], timeout_s: float) -> socket.socket:
+    """What `connect` returns, within its time: a name server that is silent, and many addresses behind one name, each
+    take their own. What comes later is closed unused: it must not carry a request that was given up."""
+    made: list[socket.socket] = []
+    failed: list[BaseException] = []
+    settled, done = threading.Lock(), threading.Event()
+    given_up = False
+
+    def reach() -> None:
+        try:
+            link = connect()
+        except BaseException as error:
+            failed.append(error)
+        else:
+            with settled:
+                (link.close if given_up else lambda: made.append(link))()
+        done.set()
+
+    threading.Thread(target=reach, daemon=True).start()
+    done.wait(timeout_s)
+    with settled:
+        given_up = True
+    if made:
+        return made[0]
+    raise failed[0] if failed else ConnectTimeoutError("not reached in time")
+
+
 class _Plain(HTTPConnection):
+    def _new_conn(self) -> socket.socket:
+        return _soon(super()._new_conn, self.timeout or 0.0)
+
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3 itself
         with _ending(self):
             return super().getresponse()
 
 
 class _Tls(HTTPSConnection):
+    def _new_conn(self) -> socket.socket:
+        return _soon(super()._new_conn, self.timeout or 0.0)
+
+    def connect(self) -> None:
+        try:
+            super().connect()
+        except OSError as error:  # of TLS: nothing of the request was sent
+            raise NewConnectionError(self, "no TLS") from error
+
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]
         with _ending(self):
             return super().getresponse()
@@ -157,14 +209,13 @@ def judge(reply: Reply, *accepted: int) -> Answer:
         return Answer(Outcome.RETRY_LATE, reply.text, after_s=reply.after_s, arrived=False)
     if reply.status in (401, 403):
         return Answer(Outcome.KEY_REFUSED, reply.text, arrived=False)
-    if 400 <= reply.status < 500 and reply.status != 408:
+    if 400 <= reply.status < 500 and reply.status not in NOT_THE_EVENT:
         return Answer(Outcome.REJECTED, reply.text)
     return Answer(Outcome.RETRY, reply.text, after_s=reply.after_s)
 
 
 def _never_arrived(error: Exception) -> bool:
-    before = (NewConnectionError, ConnectTimeoutError, ConnectionRefusedError, LocationValueError)
-    return isinstance(error, before) or "CERTIFICATE_VERIFY_FAILED" in str(error)
+    return isinstance(error, NewConnectionError | ConnectTimeoutError | ConnectionRefusedError | LocationValueError)
 
 
 def _seconds(retry_after: str) -> float:

@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,50 @@ def test_what_is_left_of_a_large_answer_is_not_the_beginning_of_the_next() -> No
         http = Http("", 5.0)
         for _ in range(3):
             assert http.send("POST", url, b"{}").status == 202
+
+
+def test_a_name_server_that_is_silent_takes_no_longer_than_the_time_and_nothing_is_sent_when_it_speaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    speaks, asked = threading.Event(), socket.getaddrinfo
+
+    def silent(*about: Any, **more: Any) -> Any:
+        speaks.wait(30)
+        return asked(*about, **more)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        monkeypatch.setattr(socket, "getaddrinfo", silent)
+        with pytest.raises(NoReply) as none:
+            Http("", 0.2).send("POST", f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}")
+        assert not speaks.is_set(), "it did not wait for the name"
+        assert (none.value.why, none.value.arrived) == ("not reached in 0.2 s", False)
+        speaks.set()
+        with listener.accept()[0] as late:
+            late.settimeout(30)
+            assert late.recv(100) == b"", "given up is given up: it would be a trigger after its resolve"
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x28", b""])
+def test_what_fails_before_tls_stands_certainly_never_arrived(said: bytes) -> None:
+    with server(lambda link: link.sendall(said)) as url, pytest.raises(NoReply) as none:
+        Http("", 5.0).send("POST", url.replace("http:", "https:"), b"{}")
+    assert not none.value.arrived
+    assert not said or none.value.why.startswith("it does not speak our TLS: ")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"", "it hung up without an answer"),
+        (b"HTTP/1.1 2", "its answer is no HTTP"),
+        (HEAD + b"X: y\r\n" * 5000, "its answer is no HTTP"),
+    ],
+)
+def test_what_is_no_answer_is_said_in_words(said: bytes, why: str) -> None:
+    with server(lambda link: link.sendall(said)) as url, pytest.raises(NoReply) as none:
+        Http("", 5.0).send("POST", url, b"{}")
+    assert (none.value.why, none.value.arrived) == (why, True)
 
 
 def test_an_answer_that_would_move_a_cursor_is_said_without_it() -> None:

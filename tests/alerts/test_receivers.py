@@ -97,6 +97,7 @@ def test_trigger_update_and_resolve_are_taken(one: Local) -> None:
         (400, Outcome.REJECTED),
         (401, Outcome.KEY_REFUSED),
         (403, Outcome.KEY_REFUSED),
+        (404, Outcome.RETRY),
         (408, Outcome.RETRY),
         (429, Outcome.RETRY_LATE),
         (500, Outcome.RETRY),
