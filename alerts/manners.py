@@ -130,4 +130,6 @@ def _explains(source: Incident, target: Incident) -> bool:
         lost = {s.node for s in source.culprits if s.node}
         here = {s.node for s in target.culprits}
         return bool(here) and here <= lost and target.kind != "hang"
-    return source.cause == "pipeline" and target.cause in ("node_lost", "clock_wrong", "sensor_fault")
+    # One node's agent that loses records says nothing of any other, nor why its own node would fall silent.
+    wide = source.cause == "pipeline" and source.scope != "node"
+    return wide and target.cause in ("node_lost", "clock_wrong", "sensor_fault")

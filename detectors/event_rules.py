@@ -63,13 +63,22 @@ COLLECTOR = EventCause("degradation", "sensor_fault", HARDLY_SURE)
 """A collector that stalls or fails: part of the node is not seen. Not a fault of the part. Those that read a rack's
 controllers are left to the rack's rules, which know whose controller it is."""
 
-FAILED, RECOVERED = ("collector_stalled", "collector_failed"), "collector_recovered"
+AGENT = EventCause("degradation", "pipeline", HARDLY_SURE)
+"""The agent of a node gives up records, or cannot put them by: what the node did meanwhile is not seen, or will not
+be. It says nothing of the node's own health."""
+
+FAILED = ("collector_stalled", "collector_failed")
+SPOOL = ("spool_full", "spool_unwritable")
+ENDS = {"collector_recovered": FAILED, "spool_room": SPOOL[:1], "spool_writable": SPOOL[1:]}
+"""What each of these says is over."""
 
 
 def meaning(event: Event) -> EventCause | None:
-    """What a critical event, or a collector's failure, means; None for any other."""
+    """What a critical event, or a failure of a collector or of the agent itself, means; None for any other."""
     if event.kind in FAILED and "bmc" not in event.detail:
         return COLLECTOR
+    if event.kind in SPOOL:
+        return AGENT
     if event.severity != "critical":
         return None
     if event.kind == "hang":
@@ -122,6 +131,8 @@ PLAIN = {
     "nvrm_rate_limited": "the driver leaves messages out",
     "oom_kill": "a process was killed for memory",
     "segfault": "a process crashed",
+    "spool_full": "a node's agent gives up its oldest records",
+    "spool_unwritable": "a node's agent cannot keep records on its disk",
 }
 """Kinds of events as one says them; those that are not here are said by their name."""
 

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from detectors.episode import Episode, Episodes
 from detectors.event_rules import (
+    ENDS,
     FAILED,
     FLAP_MS,
     FLAPS,
     QUIET_MS,
-    RECOVERED,
+    SPOOL,
     SURE,
     EventCause,
     event_rule,
@@ -39,7 +40,7 @@ RETURN_MS = 60_000
 
 
 LONGEST_MS = 86_400_000
-"""A collector says once that it fails and once that it is well; after a day the second word was lost."""
+"""A collector or a spool says once that it fails and once that it is well; after a day the second word was lost."""
 
 
 class Trouble(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -97,10 +98,10 @@ class EventWatch:
             return self._close(gpu, event.ts_ms)
         if event.kind == "hang_over":
             return self._over(event.job, event.ts_ms)
-        if event.kind == RECOVERED:
-            return self._reads_again(event.detail.get("collector", ""), event.ts_ms)
-        if event.kind == "agent_started":  # which says of each collector anew what is wrong
-            return self._reads_again("", event.ts_ms)
+        if event.kind in ENDS:
+            return self._well_again(ENDS[event.kind], event.detail.get("collector", ""), event.ts_ms)
+        if event.kind == "agent_started":  # which says anew what is wrong with itself and its collectors
+            return self._well_again(FAILED + SPOOL, "", event.ts_ms)
         if event.kind == "link_up":
             return self._link_up(link_of(event), event.ts_ms)
         means = meaning(event)
@@ -131,7 +132,7 @@ class EventWatch:
         answers = dict(zip(gpus, here.tolist(), strict=True))
         for key, trouble in list(self._troubles.items()):
             quiet_ms = now_ms - trouble.last_ms
-            over = quiet_ms > (LONGEST_MS if trouble.event.kind in FAILED else QUIET_MS)
+            over = quiet_ms > (LONGEST_MS if trouble.event.kind in FAILED + SPOOL else QUIET_MS)
             if trouble.up:
                 over = quiet_ms > FLAP_MS
             if trouble.cause == "gpu_lost":
@@ -214,12 +215,12 @@ class EventWatch:
                 del self._troubles[key]
         return said
 
-    def _reads_again(self, collector: str, ts_ms: int) -> list[Finding]:
-        """A collector is well, or ("") all of them: what was said of its failure is over."""
+    def _well_again(self, kinds: tuple[str, ...], collector: str, ts_ms: int) -> list[Finding]:
+        """What events of these kinds said is over: of one collector, or ("") of all of them and of the agent."""
         said = []
         for key, trouble in list(self._troubles.items()):
             own = not collector or trouble.event.detail.get("collector", "") == collector
-            if trouble.event.kind in FAILED and own:
+            if trouble.event.kind in kinds and own:
                 said += self._episodes.close(event_rule(trouble.means), trouble.subject, ts_ms)
                 del self._troubles[key]
         return said

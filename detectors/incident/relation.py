@@ -34,8 +34,9 @@ class Places(msgspec.Struct):
 
 def related(a: Finding, b: Finding, places: Places) -> bool:
     """Whether two open verdicts belong to one incident. Symmetric. A risk stays by itself: open for weeks, it would
-    take in every fault of its part and give it its own age."""
-    if is_risk(a) != is_risk(b):
+    take in every fault of its part and give it its own age. So does what our own pipeline lacks: it is no fault of the
+    node that it is said of, and no witness against it."""
+    if is_risk(a) != is_risk(b) or (a.cause == "pipeline") != (b.cause == "pipeline"):
         return False
     same_job = bool(a.subject.job) and a.subject.job == b.subject.job
     if same_job and a.kind == b.kind == "hang":

@@ -74,6 +74,13 @@ def test_an_open_cooling_page_explains_the_heat_of_its_rack_only() -> None:
     assert inhibited(hot, now(open=[RACK], opened=True)) == "", "what is paged is not taken back"
 
 
+def test_a_partition_that_is_silent_explains_its_nodes_and_one_agent_that_loses_records_explains_nothing() -> None:
+    silent = on(id="i-pipe", cause="pipeline", scope="cluster")
+    assert inhibited(on("n1", cause="node_lost"), now(open=[silent])) != ""
+    agent = on("n2", id="i-agent", cause="pipeline", scope="node")
+    assert [inhibited(on(node, cause="node_lost"), now(open=[agent])) for node in ("n1", "n2")] == ["", ""]
+
+
 def test_a_lost_node_explains_what_is_on_it_and_a_hang_what_is_slow_in_its_job() -> None:
     lost = on("n1", id="i-lost", cause="node_lost")
     assert inhibited(on("n1", cause="fabric_link"), now(open=[lost])) != ""

@@ -1,4 +1,4 @@
-"""A collector that stalls or fails: said once, over when it reads again, and no part is blamed for it."""
+"""A collector or a spool that fails: said once, over when it is well again, and no part is blamed for it."""
 
 import numpy as np
 import pytest
@@ -50,3 +50,24 @@ def test_an_agent_that_starts_anew_says_anew_what_is_wrong() -> None:
 def test_a_racks_controller_that_is_silent_is_no_fault_of_the_node_that_asks_it() -> None:
     watch = EventWatch("c", "n1")
     assert watch.note(event("collector_failed", 5, "redfish", bmc="t7-bmc", rack="r1"), "", T0) == []
+
+
+@pytest.mark.parametrize(("begins", "ends"), [("spool_full", "spool_room"), ("spool_unwritable", "spool_writable")])
+def test_a_spool_that_fails_is_the_pipelines_trouble_until_it_is_well_again(begins: str, ends: str) -> None:
+    watch = EventWatch("c", "n1")
+    (opened,) = watch.note(event(begins, 5, ""), "", T0)
+    assert (opened.state, opened.cause, opened.subject.node) == ("open", "pipeline", "n1")
+    assert "agent" in opened.summary
+    for other in ("collector_recovered", *{"spool_room", "spool_writable"} - {ends}):
+        assert watch.note(event(other, 6, "", "info"), "", T0) == []
+    assert brief(watch.note(event(ends, 7300, "", "info"), "", T0)) == [("close", "pipeline", "node")]
+
+
+def test_a_new_agent_knows_nothing_of_a_full_spool_and_a_full_spool_nothing_of_a_collector() -> None:
+    watch = EventWatch("c", "n1")
+    watch.note(event("spool_full", 5, ""), "", T0)
+    watch.note(event("collector_failed", 6), "", T0)
+    assert brief(watch.note(event("spool_room", 7, "", "info"), "", T0)) == [("close", "pipeline", "node")]
+    watch.note(event("spool_full", 8, ""), "", T0)
+    said = watch.note(event("agent_started", 9, severity="info"), "", T0)
+    assert sorted(brief(said)) == [("close", "pipeline", "node"), ("close", "sensor_fault", "node")]

@@ -72,6 +72,15 @@ def test_a_rank_whose_steps_show_both_sides_is_confirmed_at_once_where_no_hardwa
     assert state(cause="gpu_degraded") == state(evidence=(step,)) == state(subject=node) == "suspect"
 
 
+def test_an_agent_that_loses_records_is_no_witness_against_its_node() -> None:
+    node = Subject(scope="node", node="r01-t01")
+    slow = finding(subject=GPU, kind="degradation", cause="gpu_degraded")
+    spool = finding("f-2", subject=node, kind="degradation", cause="pipeline")
+    b, said = book(slow, spool)
+    assert [(i.state, i.cause) for i in said] == [("suspect", "gpu_degraded"), ("suspect", "pipeline")]
+    assert len(b.open()) == 2
+
+
 def test_what_ends_before_it_is_confirmed_pages_nobody() -> None:
     b, said = book(finding(), finding(revision=1, state="close", at=1000))
     said += b.advance(T0 + 1000 + RECOVER_MS)
