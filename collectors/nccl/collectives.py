@@ -256,7 +256,8 @@ def _operations(pending: Iterable[Perf], index: dict[str, int], samplers: _Sampl
 
 def _completed_ms(perf: Perf) -> int:
     """When the kernel was seen to stop (verbose format), else when the line was written."""
-    return int((perf.stop_us if perf.stop_us == perf.stop_us else perf.dump_us) // 1000)
+    stop_us = perf.stop_us if perf.trace else math.nan
+    return int((perf.dump_us if math.isnan(stop_us) else stop_us) // 1000)
 
 
 def _communicator(member: Member, rank: int, gpu: str) -> Communicator:

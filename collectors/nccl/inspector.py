@@ -25,12 +25,12 @@ from collectors.nccl.inspector_line import (
     POINT_TO_POINT,
     PROBE,
     SOUND_COLLECTIVE,
+    TRACE,
     UNREADABLE,
     Collective,
     Line,
     PointToPoint,
     Stats,
-    Trace,
 )
 from schemas.collective import Function
 
@@ -75,9 +75,9 @@ class Member(NamedTuple):
 class Perf(msgspec.Struct, frozen=True, gc=False):
     """One finished operation of one process. `dump_us` is the writer's wall clock when it wrote the line.
 
-    `exec_time_us` is the longest kernel time over the channels and contains the wait for peers. `start_us` and
-    `stop_us` (host wall clock, verbose format only) are when the kernel was seen to start and stop, else NaN.
-    `peer` is the other rank of a Send or Recv. A Send's or Recv's `sn` is the process's own count: never compare it.
+    `exec_time_us` is the longest kernel time over the channels and contains the wait for peers. `peer` is the other
+    rank of a Send or Recv. A Send's or Recv's `sn` is the process's own count: never compare it. `trace` is what the
+    verbose format says of each channel's kernel, as it stands in the line: only one operation of a dozen is asked.
     """
 
     process: Process
@@ -87,12 +87,21 @@ class Perf(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int
     exec_time_us: float
     dump_us: int
-    start_us: float = math.nan
-    stop_us: float = math.nan
+    trace: bytes = b""
     peer: int | None = None
     timing_source: str = ""
     algorithm: str = ""
     protocol: str = ""
+
+    @property
+    def stop_us(self) -> float:
+        """When the last of its kernels was seen to stop (the writer's wall clock); NaN where nothing says it."""
+        try:
+            kernels = TRACE.decode(self.trace).kernel_events
+        except UNREADABLE:
+            return math.nan
+        stop_us = max((kernel.kernel_stop_ts for kernel in kernels), default=math.nan)
+        return stop_us if 0 <= stop_us <= MAX_TIME_US else math.nan
 
 
 class DumpStats(NamedTuple):
@@ -138,8 +147,8 @@ _TO_COLLECTIVE = len(_COLLECTIVE)
 _FIRST_TIME, _LAST_TIME = b"1000000000000000", b"%d" % MAX_TIME_US
 """As long as each other: times of other lengths are not looked for."""
 
-_NAN, _sound_collective = math.nan, SOUND_COLLECTIVE.decode
-"""Thousands of times a second: what need not be looked up is not."""
+_sound_collective = SOUND_COLLECTIVE.decode
+"""Thousands of times a second: it need not be looked up."""
 
 
 class _Beginning(NamedTuple):
@@ -225,10 +234,9 @@ class InspectorReader:
                 return None
             if line.startswith(_COLLECTIVE, at):
                 c = _sound_collective(line[at + _TO_COLLECTIVE : -1])
-                start, stop = (_NAN, _NAN) if c.event_trace_ts is None else _span(c.event_trace_ts)
                 found = Perf(
-                    process, member, c.coll, c.coll_sn, c.coll_msg_size_bytes, c.coll_exec_time_us, dump_us, start,
-                    stop, None, c.coll_timing_source, c.coll_algo, c.coll_proto,
+                    process, member, c.coll, c.coll_sn, c.coll_msg_size_bytes, c.coll_exec_time_us, dump_us,
+                    bytes(c.event_trace_ts), None, c.coll_timing_source, c.coll_algo, c.coll_proto,
                 )  # fmt: skip
             elif line.startswith(_POINT_TO_POINT, at):
                 point_to_point = POINT_TO_POINT.decode(line[at + len(_POINT_TO_POINT) : -1])
@@ -315,10 +323,9 @@ def _collective(process: Process, member: Member, dump_us: int, c: Collective) -
     wrong = _absurd(function, c.coll_sn, size, c.coll_exec_time_us, c.coll_algobw_gbs, c.coll_busbw_gbs)
     if function is None or wrong is not None:
         return Rejected(wrong or "unknown_function")
-    start, stop = (math.nan, math.nan) if c.event_trace_ts is None else _span(c.event_trace_ts)
     return Perf(
-        process, member, function, c.coll_sn, int(size), c.coll_exec_time_us, dump_us, start, stop,
-        None, c.coll_timing_source, c.coll_algo, c.coll_proto,
+        process, member, function, c.coll_sn, int(size), c.coll_exec_time_us, dump_us, bytes(c.event_trace_ts), None,
+        c.coll_timing_source, c.coll_algo, c.coll_proto,
     )  # fmt: skip
 
 
@@ -327,9 +334,8 @@ def _point_to_point(process: Process, member: Member, dump_us: int, p: PointToPo
     wrong = _absurd(function, p.p2p_sn, size, p.p2p_exec_time_us, p.p2p_algobw_gbs, p.p2p_busbw_gbs)
     if function is None or wrong is not None:
         return Rejected(wrong or "unknown_function")
-    start, stop = (math.nan, math.nan) if p.event_trace_ts is None else _span(p.event_trace_ts)
     return Perf(
-        process, member, function, p.p2p_sn, int(size), p.p2p_exec_time_us, dump_us, start, stop,
+        process, member, function, p.p2p_sn, int(size), p.p2p_exec_time_us, dump_us, bytes(p.event_trace_ts),
         p.p2p_peer, p.p2p_timing_source,
     )  # fmt: skip
 
@@ -348,14 +354,3 @@ def _absurd(
     if not (0 <= (algobw or 0) <= MAX_BANDWIDTH_GBS and 0 <= (busbw or 0) <= MAX_BANDWIDTH_GBS):
         return "absurd_bandwidth"
     return None
-
-
-def _span(trace: Trace) -> tuple[float, float]:
-    start, stop = math.inf, -math.inf
-    for event in trace.kernel_events:
-        began, ended = event.kernel_start_ts, event.kernel_stop_ts
-        if began < start:
-            start = began
-        if ended > stop:
-            stop = ended
-    return (start, stop) if 0 <= start <= MAX_TIME_US and 0 <= stop <= MAX_TIME_US else (math.nan, math.nan)

@@ -1,6 +1,5 @@
 """One JSON line of NCCL Inspector, as its writer's keys: what is read of it, in every format version."""
 
-import math
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -39,8 +38,7 @@ class Metadata(msgspec.Struct, gc=False):
 
 
 class Kernel(msgspec.Struct, gc=False):
-    kernel_start_ts: float = math.nan
-    kernel_stop_ts: float = math.nan
+    kernel_stop_ts: float
 
 
 class Trace(msgspec.Struct, gc=False):
@@ -57,7 +55,7 @@ class Collective(msgspec.Struct, gc=False):
     coll_proto: str = ""
     coll_algobw_gbs: float | None = None
     coll_busbw_gbs: float | None = None
-    event_trace_ts: Trace | None = None
+    event_trace_ts: msgspec.Raw = msgspec.Raw()
 
 
 class PointToPoint(msgspec.Struct, gc=False):
@@ -69,7 +67,7 @@ class PointToPoint(msgspec.Struct, gc=False):
     p2p_timing_source: str = ""
     p2p_algobw_gbs: float | None = None
     p2p_busbw_gbs: float | None = None
-    event_trace_ts: Trace | None = None
+    event_trace_ts: msgspec.Raw = msgspec.Raw()
 
 
 class SoundCollective(msgspec.Struct, gc=False):
@@ -84,7 +82,7 @@ class SoundCollective(msgspec.Struct, gc=False):
     coll_proto: str = ""
     coll_algobw_gbs: Bandwidth | None = None
     coll_busbw_gbs: Bandwidth | None = None
-    event_trace_ts: Trace | None = None
+    event_trace_ts: msgspec.Raw = msgspec.Raw()
 
 
 class Stats(msgspec.Struct, gc=False):
@@ -116,6 +114,7 @@ class Probe(msgspec.Struct):
 
 LINE = msgspec.json.Decoder(Line)
 HEADER = msgspec.json.Decoder(Header)
+TRACE = msgspec.json.Decoder(Trace)
 SOUND_COLLECTIVE = msgspec.json.Decoder(SoundCollective)
 POINT_TO_POINT = msgspec.json.Decoder(PointToPoint)
 PROBE = msgspec.json.Decoder(Probe)
