@@ -1,25 +1,42 @@
 """Bodies in and out of bounded memory: small ones stay in memory, large ones go through a file in the data folder."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterable, Callable
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import TypeAlias
 
 from storage.engine.answer import CHUNK
 from storage.engine.compress import Decoder, Encoder
+from storage.engine.errors import NOT_ENOUGH_SPACE, ClickHouseError
 
 IN_MEMORY = 8 << 20
 
 PIECE = 1024
 """Of what is compressed: 32 MiB at the worst (zstd, blocks of one letter repeated)."""
 
-Spool: TypeAlias = "SpooledTemporaryFile[bytes]"
+
+class Spool(SpooledTemporaryFile[bytes]):
+    """A body: above IN_MEMORY bytes it is a file without a name. One that would take more than half of what its disk
+    has left is refused (243): a few KB of zeros, packed, are as much as one likes, and tables need the rest."""
+
+    def __init__(self, folder: Path, free: Callable[[], int]) -> None:
+        super().__init__(IN_MEMORY, dir=str(folder))
+        self._free = free
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]  # of any buffer, there
+        count = super().write(data)
+        size = self.tell()
+        if size // IN_MEMORY > (size - count) // IN_MEMORY and size > self._free():
+            raise ClickHouseError(
+                NOT_ENOUGH_SPACE, f"A body of more than {size >> 20} MiB, unpacked, and the disk has no more than that"
+            )
+        return count
 
 
-def spool(folder: Path) -> Spool:
-    """An empty body; above IN_MEMORY bytes it is a file in `folder` without a name."""
-    return SpooledTemporaryFile(IN_MEMORY, dir=str(folder))
+def spool(folder: Path, free: Callable[[], int] | None = None) -> Spool:
+    """An empty body with its file in `folder`; `free` says how many bytes that disk has left, without it the disk."""
+    return Spool(folder, free or (lambda: shutil.disk_usage(folder).free))
 
 
 async def receive(chunks: AsyncIterable[bytes], decoder: Decoder, body: Spool) -> None:

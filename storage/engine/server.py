@@ -1,6 +1,7 @@
 """ClickHouse's HTTP interface over the embedded engine."""
 
 import asyncio
+import errno
 import logging
 import secrets
 import socket
@@ -17,6 +18,7 @@ from storage.engine.body import Spool, collect, receive, spool
 from storage.engine.compress import Decoder, encoder
 from storage.engine.errors import (
     BAD_ARGUMENTS,
+    NOT_ENOUGH_SPACE,
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
     READONLY,
@@ -37,6 +39,8 @@ HEAD = 1 << 20
 
 TEXT_MAX = 64 << 20
 """Of a statement without rows. The engine's own limit, max_query_size, is lower unless a client raises it."""
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 URL_MAX = 1 << 20
 KEEP_ALIVE_S = 3600.0
@@ -88,6 +92,8 @@ class Server:
             said = (str(error).splitlines() or [""])[0][:200]
             return self._failed(ClickHouseError(BAD_ARGUMENTS, f"The request's body is no HTTP: {said}"), query_id)
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                return self._failed(ClickHouseError(NOT_ENOUGH_SPACE, f"{self._folder}: {error.strerror}"), query_id)
             _log.exception("a request failed in a way that was not thought of")
             return self._failed(ClickHouseError(UNKNOWN_EXCEPTION, f"{type(error).__name__}: {error}"), query_id)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from storage.engine.body import PIECE, receive, spool
+from storage.engine.body import IN_MEMORY, PIECE, receive, spool
 from storage.engine.compress import Decoder
+from storage.engine.errors import ClickHouseError
 
 
 async def chunks(*bodies: bytes) -> AsyncIterator[bytes]:
@@ -62,3 +63,14 @@ def test_a_body_that_grows_a_thousandfold_passes_in_parts(encoding: str, tmp_pat
 
     assert asyncio.run(take()) == len(plain)
     assert max(parts) <= PIECE
+
+
+def test_a_body_that_would_fill_the_disk_is_refused_while_half_of_it_is_free(tmp_path: Path) -> None:
+    sent = gzip.compress(bytes(128 << 20))
+    with spool(tmp_path, free=lambda: 20 << 20) as body:
+        with pytest.raises(ClickHouseError, match="more than 24 MiB, unpacked") as refused:
+            asyncio.run(receive(chunks(sent), Decoder("gzip"), body))
+        assert refused.value.code == 243
+        assert body.tell() <= 26 << 20, "not unpacked to its end"
+    with spool(tmp_path, free=lambda: 0) as body:
+        body.write(bytes(IN_MEMORY - 1))  # in memory: whatever the disk has
