@@ -22,7 +22,7 @@ from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
-from bench.targets import HANGS, STRAGGLERS, target_s
+from bench.targets import HANGS, RANK_BY_RAS_S, RANK_S, STRAGGLERS, target_s
 from lockstep.fleet import Agents
 from runtime.health import Counters
 from schemas import Incident
@@ -69,11 +69,12 @@ class Outcome(NamedTuple):
     incidents: int
     said: str
     wall_s: float
+    ras: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
         """Which run this was."""
-        return self.cause, self.seed, self.severity, self.gpus, self.ranks, self.step_s
+        return self.cause, self.seed, self.severity, self.gpus, self.ranks, self.step_s, self.ras
 
 
 class Past:
@@ -152,6 +153,7 @@ def judged(settings: FleetSettings, wall_s: float, truth: Truth, said: list[Inci
         incidents=len(incidents),
         said="; ".join(words),
         wall_s=round(wall_s, 1),
+        ras=settings.ras,
     )
 
 
@@ -182,6 +184,7 @@ def main() -> None:
     parser.add_argument("--severity", type=float, help="of all the causes; else each fault's own")
     parser.add_argument("--dose", type=float, nargs="+", default=[1.0], help="parts or multiples of each fault's own")
     parser.add_argument("--seconds", type=int, help=f"seconds after the onset (default {WATCHED_S})")
+    parser.add_argument("--ras", action="store_true", help="NCCL's RAS is asked when the job stands still")
     parser.add_argument("--out", type=Path, help="JSON lines to add to, and to continue from")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     given = parser.parse_args()
@@ -196,21 +199,15 @@ def main() -> None:
             onset_s=max(LEAST_ONSET_S, float(int(ONSET_STEPS * given.step_s))),
             step_s=given.step_s,
             start_ms=START_MS,
+            ras=given.ras,
         )
         with TemporaryDirectory() as folder:
             past = Past(healthy, Path(folder))
             for cause in given.causes:
                 for severity in [given.severity] if given.severity else severities(cause, given.dose):
-                    if (
-                        cause,
-                        seed,
-                        severity,
-                        healthy.racks * healthy.trays * 4,
-                        healthy.job_size,
-                        given.step_s,
-                    ) in done:
-                        continue
                     settings = replace(healthy, fault="" if cause == HEALTHY else cause, severity=severity)
+                    if _key(settings) in done:
+                        continue
                     watched_s = given.seconds or max(WATCHED_S, int(WATCHED_STEPS.get(cause, 0) * given.step_s))
                     outcome = past.run(settings, watched_s)
                     outcomes.append(outcome)
@@ -266,7 +263,8 @@ def summary(outcomes: Iterable[Outcome]) -> list[str]:
     every = [o for of in rows.values() for o in of]
     for step_s in sorted({o.step_s for o in every}):
         slow = [_late(o.paged_s) for o in every if o.cause in STRAGGLERS and o.step_s == step_s]
-        hangs = [o for o in every if o.cause in HANGS and o.step_s == step_s]
+        hangs = [o for o in every if o.cause in HANGS and o.step_s == step_s and not o.ras]
+        by_ras = [o for o in every if o.cause in HANGS and o.step_s == step_s and o.ras]
         if slow:
             target = target_s(STRAGGLERS[0], step_s)
             out.append(
@@ -278,7 +276,13 @@ def summary(outcomes: Iterable[Outcome]) -> list[str]:
             out.append(
                 f"hangs, steps of {step_s:g} s: the job median {_s(job)}, slowest "
                 f"{_s(max(_late(o.job_s) for o in hangs))} of {len(hangs)}, target {target:.1f} s; the rank median "
-                f"{_s(rank)}, slowest {_s(max(_late(o.paged_s) for o in hangs))}, target 15 s"
+                f"{_s(rank)}, slowest {_s(max(_late(o.paged_s) for o in hangs))}, target {RANK_S:.0f} s"
+            )
+        if by_ras:
+            slowest = max(_late(o.paged_s) for o in by_ras)
+            out.append(
+                f"hangs, steps of {step_s:g} s, RAS asked: the rank slowest {_s(slowest)} of {len(by_ras)}, target "
+                f"{RANK_BY_RAS_S:.0f} s where nothing else knows"
             )
     return out
 
@@ -287,6 +291,10 @@ def _known(path: Path | None) -> list[Outcome]:
     if path is None or not path.exists():
         return []
     return [Outcome(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def _key(s: FleetSettings) -> tuple[object, ...]:
+    return s.fault or HEALTHY, s.seed, s.severity, s.racks * s.trays * 4, s.job_size, s.step_s, s.ras
 
 
 def _mark(o: Outcome) -> str:

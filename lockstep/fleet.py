@@ -1,19 +1,23 @@
 """The simulated fleet with the real agents' cores on it: fakes at the seams of the hardware, the rest unchanged."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from collectors.agent.background import Background
 from collectors.agent.core import AgentCore, Identity
 from collectors.base import UNSTAMPED, Collector, Reading
 from collectors.gpu.collector import GpuCollector
 from collectors.host.collector import HostCollector
 from collectors.host.fabric import FabricCollector
 from collectors.job.jobs import JobsCollector
+from collectors.job.movement import Movement
 from collectors.job.processes import Processes
 from collectors.job.steps import StepsCollector
 from collectors.kernel.kmsg import KernelLogCollector
 from collectors.nccl.collectives import Claim, CollectiveReducer, CollectivesCollector
 from collectors.nccl.inspector import Process
+from collectors.nccl.ras_poll import RasCollector
 from runtime.health import Counters
 from schemas.frame import RackFrame
 from schemas.record import NodeRecord
@@ -90,17 +94,43 @@ def _core(fleet: SimulatedFleet, node: int, cluster: str, run_id: int, folder: P
         gpu = next((gpu.uuid for gpu in core.gpus if gpu.rank == work.rank and gpu.job == work.job), "")
         return Claim(work.job, work.rank, gpu)
 
+    movement = Movement()
     collectors: list[Collector] = [
         gpus,
         JobsCollector(gpus, processes),
         HostCollector(proc, sources.name, clock),
         FabricCollector(cast(Path, sources.sys), clock),
         KernelLogCollector(sources.kernel, sources.boot_id, clock, folder),
-        CollectivesCollector(sources.inspector, CollectiveReducer(identify)),
-        StepsCollector(sources.steps),
+        CollectivesCollector(sources.inspector, CollectiveReducer(identify), movement.frames),
+        StepsCollector(sources.steps, moved=movement.moved),
     ]
+    if fleet.settings.ras:
+        service = (("localhost", 28028),)
+        collectors.append(
+            RasCollector(service, processes.ranks, movement, cluster, lambda _: fleet.ras(), Gathering(clock))
+        )
     if sources.tray == RACK_ROLE_TRAY:
         collectors.append(RackCollector(fleet.racks, node // fleet.topology.trays, sources.rack))
     identity = Identity(cluster=cluster, node=sources.name, rack=sources.rack, tray=sources.tray)
     core = AgentCore(identity, collectors, run_id, clock, counters)
     return core
+
+
+class Gathering(Background[list[bytes]]):
+    """RAS at work: an answer of the moment it was asked at, which comes after the two time-outs of 5 s that it waits
+    for ranks that do not answer. The longest there is, for any answer."""
+
+    TAKES_S = 10.0
+
+    def __init__(self, clock: NodeClock) -> None:
+        super().__init__("ras")
+        self._clock, self._asked_s = clock, 0.0
+
+    def start(self, work: Callable[[], list[bytes]]) -> None:
+        super().start(work)
+        self._asked_s = self._clock.monotonic()
+        if self._thread is not None:
+            self._thread.join()
+
+    def take(self) -> list[bytes] | None:
+        return super().take() if self._clock.monotonic() - self._asked_s >= self.TAKES_S else None

@@ -37,7 +37,7 @@ KNOWN: tuple[str, ...] = (
     *("SLACK_TOKEN", "SLACK_CHANNEL", "SLACK_URL"),
     # demo and simulate
     *("RACKS", "TRAYS", "JOB_SIZE", "SEED", "SPEED", "FAULT", "TARGET", "SEVERITY", "ONSET_S", "DURATION_S"),
-    *("STEP_S", "TICKS", "START_MS"),
+    *("STEP_S", "RAS", "TICKS", "START_MS"),
 )
 
 OTHERS = ("TEST_", "REQUIRE_", "UPDATE_")

@@ -18,11 +18,12 @@ HangKind = Literal["absent", "stuck", "transport"]
 class Hang:
     """The job stops with its next step. `absent`: `ranks` do not enter their second tensor-parallel AllReduce;
     `stuck`: they enter it and it does not end; `transport`: the data-parallel ReduceScatter of the group of
-    `ranks` is entered by all and moves nothing.
+    `ranks` is entered by all and moves nothing. `spins`: who is absent waits for a kernel of its own that never ends.
     """
 
     kind: HangKind
     ranks: tuple[int, ...]
+    spins: bool = False
 
 
 @dataclass(frozen=True)

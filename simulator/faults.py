@@ -203,7 +203,9 @@ def _collective_configuration(e: Effects, site: Site, m: Moment) -> None:
 
 
 def _not_entered(e: Effects, site: Site, m: Moment) -> None:
-    e.hang = Hang("absent", site.ranks)
+    # Where its process waits for a kernel of its own that never ends, its GPU spins like those of its peers: only
+    # NCCL's RAS tells them apart.
+    e.hang = Hang("absent", site.ranks, spins=m.severity >= 2)
 
 
 def _gpu_stuck(e: Effects, site: Site, m: Moment) -> None:
@@ -282,7 +284,7 @@ FAULTS: dict[Cause, Fault] = {
     "sequence_imbalance": Fault("job", 1.4, "longest work, relative to the shortest", 0, _sequence_imbalance),
     "workload_change": Fault("job", 1.3, "work of all ranks, relative to before", 0, _workload_change),
     "collective_configuration": Fault("job", 2.0, _LINK, 0, _collective_configuration),
-    "not_entered": Fault("rank", 1.0, UNUSED, 0, _not_entered),
+    "not_entered": Fault("rank", 1.0, "1: its GPU idles; 2: it spins as those that wait", 0, _not_entered, ratio=False),
     "gpu_stuck": Fault("rank", 1.0, UNUSED, 0, _gpu_stuck),
     "transport_stalled": Fault("link", 1.0, UNUSED, 0, _transport_stalled),
     "leak": Fault("node", 1.0, UNUSED, 0, _leak),

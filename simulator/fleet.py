@@ -21,6 +21,7 @@ from simulator.lines import Lines
 from simulator.nvml import Board, FakeNvml
 from simulator.physics import Physics
 from simulator.ports import Ports, Sys
+from simulator.ras import Ras
 from simulator.settings import FleetSettings
 from simulator.steps import StepWriter
 from simulator.target import Site, Truth, resolve
@@ -77,6 +78,7 @@ class SimulatedFleet:
         self._inspector = InspectorWriter(topology, inspector)
         self._steps = StepWriter(topology, cluster, steps)
         self._kernel = KernelLog(kernel)
+        self._ras = Ras(topology)
         self._said: set[tuple[int, float, str]] = set()
         self.nodes = tuple(
             NodeSources(
@@ -120,17 +122,26 @@ class SimulatedFleet:
         """The tick by the node's own clock."""
         return self.tick_ms + int(self._effects.clock_offset_ms[node])
 
+    def ras(self) -> bytes:
+        """What NCCL's RAS service answers after the latest tick, whichever node asks."""
+        return self._ras.status(self._job.launched(), self.tick_ms)
+
     def advance(self) -> int:
         """Go on by one tick; returns its wall clock. The sources then hold what happened."""
         began_s = self._ticks * TICK_MS / 1000
         self._ticks += 1
         effects = self._effects = self._effects_at(began_s)
         tick = self._job.advance(self._ticks * TICK_MS * 1000.0, effects, self._physics.clock)
+        spin = self._by_gpu(tick.spin)
+        if effects.hang is not None and effects.hang.spins:
+            own = self.topology.gpu_of_rank[list(effects.hang.ranks)]
+            spin[own] = 1 - self._by_gpu(tick.busy)[own]
+        self._ras.advance((effects.gone | effects.lost)[self.topology.gpu_of_rank])
         self._physics.advance(
             TICK_MS / 1000,
             effects,
             self._by_gpu(tick.busy),
-            self._by_gpu(tick.spin),
+            spin,
             self._member & ~effects.gone,
             self._by_gpu(tick.computing.astype(np.float64)) > 0,
             self._by_gpu(tick.steps),

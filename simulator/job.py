@@ -121,6 +121,19 @@ class Job:
         self._now = until_us
         return tick
 
+    def launched(self) -> Indices:
+        """How often the process of each rank has launched each collective of STEP until the last tick, (6, ranks).
+
+        A process launches its whole step ahead of its GPU; that of a rank which does not enter a collective has not
+        launched it either.
+        """
+        launched = np.full((len(STEP), self._ranks), self._next - FIRST_STEP - len(self._steps), np.intp)
+        for step in self._steps:
+            begun = step.played.start <= self._now
+            launched[0] += begun
+            launched[1:] += begun & np.isfinite(step.played.arrive[1])
+        return launched
+
     def _begin(self, effects: Effects, clock: Floats) -> None:
         rng, gpus = self._rng, self._gpus
         slow = effects.slowdown[gpus] * effects.memory_slowdown[gpus] / clock[gpus] * effects.work[gpus]

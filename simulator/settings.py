@@ -31,6 +31,7 @@ class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
     onset_s: Annotated[float, Meta(ge=0, description="Simulated seconds before the fault begins")] = 60.0
     duration_s: Annotated[Positive | None, Meta(description="Simulated seconds the fault lasts; else for ever")] = None
     step_s: Annotated[float, Meta(ge=0.05, le=60, description="Seconds of a healthy training step")] = 0.96
+    ras: Annotated[bool, Meta(description="NCCL's RAS is asked when the job stands still")] = False
     ticks: Annotated[int, Meta(ge=0, description="Stop after so many simulated seconds; 0 is never")] = 0
     start_ms: Annotated[int, Meta(ge=0, description="Simulated clock at the start, ms since 1970; 0 is now")] = 0
 

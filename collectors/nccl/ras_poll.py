@@ -52,12 +52,13 @@ class RasCollector:
         movement: Movement,
         cluster: str,
         query: Callable[[tuple[str, int]], bytes] = ask,
+        work: Background[list[bytes]] | None = None,
     ) -> None:
         self._services, self._ranks, self._movement = services, ranks, movement
         self._cluster, self._query = cluster, query
         self._watched: dict[str, _Watch] = {}
         self._asking: tuple[str, int] | None = None
-        self._work: Background[list[bytes]] = Background("ras")
+        self._work: Background[list[bytes]] = work or Background("ras")
 
     def collect(self, tick_ms: int) -> Reading:
         """Begins a poll or takes its answer. CollectorError where the service did not answer or answered nonsense;

@@ -54,6 +54,16 @@ def test_every_record_survives_the_wire_and_is_told_apart(ticked: Ticked) -> Non
     assert len({(type(record), record.identity) for record in records}) == len(records)
 
 
+def test_the_node_of_rank_0_asks_ras_where_a_job_stands_still_and_says_who_has_not_come(ticked: Ticked) -> None:
+    _, _, ticks = ticked(ONSET_S + 40, fault="not_entered", target="6", severity=2.0, ras=True)
+    said = [(n, r) for n, tick in enumerate(ticks) for r in tick if isinstance(r, Event) and r.kind == "hang"]
+    ((when, event),) = said
+    assert (event.node, event.rank, event.detail["cause"], event.detail["source"]) == (
+        "r01-t01", 6, "not_entered", "ras",
+    )  # fmt: skip
+    assert 30 < when - ONSET_S < 40  # still for 10 s, two answers 15 s apart that take 10 s each
+
+
 def test_gpus_know_their_job_and_rank(ticked: Ticked) -> None:
     fleet, _, ticks = ticked(1)
     frame = next(r for r in ticks[0] if isinstance(r, NodeFrame) and r.node == "r01-t02")
