@@ -68,7 +68,7 @@ def test_arrival_steps_and_features_are_one_finding() -> None:
     assert {f.id for f in said} == {first.id}
     text = " ".join(e.text for e in last.evidence)
     assert "came last to" in text
-    assert "by itself, usually" in text
+    assert "without its waits, usually" in text
 
 
 def test_it_closes_when_the_rank_keeps_up_again() -> None:
