@@ -27,7 +27,7 @@ from lockstep.analyze import (
     unjudged,
     unknown,
 )
-from lockstep.analyze.files import expand
+from lockstep.analyze.files import CUT_OFF, cut_off, expand
 from lockstep.analyze.judge import judge
 from lockstep.analyze.recognise import recognise
 from lockstep.analyze.recording import Input, Progress, Run
@@ -84,6 +84,9 @@ def analyze(paths: Sequence[Path | str], kind: str | None = None, progress: Prog
         of_kind = [i for i in known if READERS[i.kind] is reader]
         if of_kind:
             runs += [RunVerdict(r.run, r.job, r.timed, judge(r, progress), r.where) for r in reader(of_kind, progress)]
+    for input_ in known:
+        if cut_off(input_.path):
+            input_.notes = [*input_.notes, CUT_OFF]
     if not any(i.records for i in known):
         where = str(known[0].path) if len(known) == 1 else f"{len(known)} files"
         raise UserError(f"{where}: no usable {known[0].kind} record ({_why(known)}); is the kind right?")
@@ -119,6 +122,9 @@ def events(
     if not count:
         where = str(known[0].path) if len(known) == 1 else f"{len(known)} files"
         raise UserError(f"{where}: no {known[0].kind} record could be decoded ({_why(known)}); is the kind right?")
+    for input_ in known:
+        if cut_off(input_.path):
+            skipped(f"{input_.path}: {CUT_OFF}")
     if any(input_.skipped for input_ in known):
         skipped(_why([replace(input_, notes=[]) for input_ in known]))
 

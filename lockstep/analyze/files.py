@@ -5,7 +5,7 @@ import gzip
 import stat
 import zlib
 from collections.abc import Callable, Iterator
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, cast
 
@@ -13,12 +13,16 @@ from runtime.errors import UserError
 
 GZIP = b"\x1f\x8b"
 
+CUT_OFF = "its gzip is cut off (a writer that died, a copy that is not whole): what was whole is used"
+
 DAMAGED = (OSError, EOFError, zlib.error)
 """What reading from `open_bytes` raises where a file, or what is packed in it, is damaged."""
 
 LONGEST_LINE = 1 << 20
 """Bytes of one line; a longer one is no telemetry, and only its beginning is looked at."""
 
+PIECE = 1 << 17
+"""Bytes of a gzip file that are unpacked at once."""
 
 MOST_BLANK = 1000
 """Empty lines in a row that are given as they are."""
@@ -63,10 +67,46 @@ def packed(path: Path) -> bool:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
+class _Unpacked(RawIOBase):
+    """What a gzip file holds, as far as it is whole: one that was cut off ends there."""
+
+    def __init__(self, path: Path) -> None:
+        self._file, self.cut = gzip.GzipFile(path, "rb"), False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: bytearray) -> int:  # type: ignore[override]  # any buffer, which has a name from 3.12 on
+        try:
+            found = self._file.read1(len(into))
+        except EOFError:
+            self.cut, found = True, b""
+        into[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def cut_off(path: Path) -> bool:
+    """Whether the file is gzip and ends before its end; reads all of it. Raises UserError where it cannot be read."""
+    if not packed(path):
+        return False
+    with _Unpacked(path) as file:
+        try:
+            while file.read(PIECE):
+                pass
+        except DAMAGED as error:
+            raise UserError(f"{path}: damaged: {error}") from None
+        return file.cut
+
+
 def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked where it is gzip. Raises UserError where it cannot be opened."""
+    """The file's bytes, unpacked where it is gzip; of gzip that was cut off, what was whole. Raises UserError where it
+    cannot be opened."""
     try:
-        return cast(IO[bytes], gzip.open(path, "rb")) if packed(path) else path.open("rb")
+        return BufferedReader(cast(RawIOBase, _Unpacked(path)), PIECE) if packed(path) else path.open("rb")
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
 
@@ -93,7 +133,8 @@ def tail(path: Path, size: int = 1 << 16) -> bytes:
 
 
 def lines(path: Path, blank: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
-    """The file's lines without their ends. A damaged gzip stream ends where the damage begins, with a UserError.
+    """The file's lines without their ends. A damaged gzip stream ends where the damage begins, with a UserError; one
+    that was cut off ends with its last whole line (`cut_off` tells).
 
     After MOST_BLANK empty lines in a row the rest of them are left out, and `blank` is told how many these are; numbers
     of lines after them are too low by as many.
@@ -103,12 +144,19 @@ def lines(path: Path, blank: Callable[[int], None] = lambda _: None) -> Iterator
         try:
             while line := file.readline(LONGEST_LINE):
                 bare = line.rstrip(b"\r\n")
+                if len(bare) == len(line) < LONGEST_LINE and _is_cut(file):
+                    return  # half a line: half a number is another number
                 yield bare
                 empty = 0 if bare else empty + 1
                 if empty >= MOST_BLANK and (gone := _leave_out_blank(file)):
                     blank(gone)
         except DAMAGED as error:
             raise UserError(f"{path}: damaged: {error}") from None
+
+
+def _is_cut(file: IO[bytes]) -> bool:
+    raw = getattr(file, "raw", None)
+    return isinstance(raw, _Unpacked) and raw.cut
 
 
 def _leave_out_blank(file: IO[bytes]) -> int:

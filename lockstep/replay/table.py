@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lockstep.analyze.files import lines
+from lockstep.analyze.files import CUT_OFF, cut_off, lines
 from runtime.errors import UserError
 from schemas import NodeFrame, Record
 from schemas.frame import Gpu
@@ -44,6 +44,8 @@ def read_table(path: Path, columns: Columns, cluster: str, run_id: int) -> Itera
     if plan is None:
         raise UserError(f"{path}: no rows")
     yield from frames.rest()
+    if cut_off(path):
+        raise UserError(f"{path}: {CUT_OFF}")
 
 
 class _Plan(NamedTuple):

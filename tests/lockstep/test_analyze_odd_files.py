@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from lockstep.analyze import analyze, events
+from lockstep.analyze.files import CUT_OFF, open_bytes
 from lockstep.commands.analyze import command
 from runtime.errors import UserError
 
@@ -88,3 +89,29 @@ def test_text_of_another_form_says_how_to_save_it(tmp_path: Path, data: bytes, s
     path.write_bytes(data)
     with pytest.raises(UserError, match=said):
         analyze([path])
+
+
+@pytest.mark.parametrize("lost", [1, 9, 300])
+def test_of_gzip_that_was_cut_off_the_whole_lines_are_used_and_it_is_said(lost: int, tmp_path: Path) -> None:
+    rows = [b'{"step": %d, "rank": 0, "step_us": %d, "noise": "%x"}\n' % (n, 10**5 + n * n, 7**n) for n in range(60)]
+    whole, cut = b"".join(rows), tmp_path / "steps.jsonl.gz"
+    cut.write_bytes(gzip.compress(whole)[:-lost])
+    with open_bytes(cut) as file:
+        there = file.read()
+    assert whole.startswith(there)
+    assert there
+    report = analyze([cut])
+    assert report.inputs[0].records == there.count(b"\n"), "and not half a line"
+    assert report.inputs[0].notes[-1] == CUT_OFF
+    assert report.inputs[0].skipped == 0
+    said: list[str] = []
+    assert len(list(events([cut], skipped=said.append))) == there.count(b"\n")
+    assert said == [f"{cut}: {CUT_OFF}"]
+
+
+def test_of_gzip_that_is_whole_nothing_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"step": 1, "rank": 0, "step_us": 5}'))
+    (input_,) = analyze([path]).inputs
+    assert input_.records == 1
+    assert CUT_OFF not in input_.notes

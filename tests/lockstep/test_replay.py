@@ -1,5 +1,6 @@
 """Tables and recordings become the records they tell of; what is wrong with them is one line."""
 
+import gzip
 from pathlib import Path
 
 import pyarrow as arrow
@@ -83,6 +84,17 @@ def test_a_file_that_cannot_be_replayed_is_one_line(tmp_path: Path, name: str, c
         list(read(path, Columns(), "c", 0))
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_of_gzip_that_was_cut_off_every_whole_row_is_replayed_before_it_is_said(tmp_path: Path) -> None:
+    rows = [b'{"ts_ms": %d, "node": "n", "load_1m": %d, "noise": "%x"}\n' % (n, n, 7**n) for n in range(60)]
+    path = tmp_path / "t.jsonl.gz"
+    path.write_bytes(gzip.compress(b"".join(rows))[:-400])
+    sent: list[Record] = []
+    with pytest.raises(UserError, match="its gzip is cut off"):
+        sent.extend(read(path, Columns(), "c", 0))
+    assert 0 < len(sent) < 60
+    assert [record.ts_ms for record in sent] == list(range(len(sent)))
 
 
 def test_a_column_that_is_mapped_to_nothing_is_named(tmp_path: Path) -> None:
