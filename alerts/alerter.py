@@ -61,7 +61,7 @@ class Alerter:
     ) -> None:
         self._cluster, self._store, self._clock, self._counters = cluster, store, clock, counters
         self._receivers = {receiver.name: receiver for receiver in receivers}
-        self.silences = Silences(cluster, [r for r in known if isinstance(r, Silence)])
+        self.silences = Silences(r for r in known if isinstance(r, Silence))
         self._outboxes = {
             r.name: Outbox(
                 r.name,

@@ -1,9 +1,11 @@
-"""What the alert-state topic holds: where each incident stands at each receiver, and silences."""
+"""What the alert-state topic holds: where each incident stands at each receiver, and silences; of every cluster, as the
+alerter pages for whatever is on the topic of incidents."""
 
 import logging
 from collections.abc import Iterable
 
 from runtime.kafka import Consumer, Message
+from runtime.log import more
 from runtime.settings import Connection
 from schemas import AlertState, Record, Silence
 from schemas.codec import WireError, decode
@@ -17,7 +19,6 @@ class Known:
     """`records`: the newest of every key when this was made; `new_silences` what people have asked for since."""
 
     def __init__(self, connection: Connection) -> None:
-        self._cluster = connection.cluster
         self._consumer = Consumer(connection, None, (TOPIC,), None)
         newest: dict[str, AlertState | Silence] = {}
         for record in self._decoded(self._consumer.to_the_end()):
@@ -32,11 +33,14 @@ class Known:
         self._consumer.close()
 
     def _decoded(self, messages: Iterable[Message]) -> Iterable[AlertState | Silence]:
+        bad: list[str] = []
         for message in messages:
             try:
                 record: Record = decode(message.value, topic=TOPIC)
             except WireError as error:
-                log.warning("%s/%d@%d cannot be read: %s", TOPIC, message.partition, message.offset, error)
+                bad.append(f"{TOPIC}/{message.partition}@{message.offset} cannot be read: {error}")
                 continue
-            if isinstance(record, AlertState | Silence) and record.cluster == self._cluster:
+            if isinstance(record, AlertState | Silence):
                 yield record
+        if bad:
+            log.warning("%s%s", bad[0], more(len(bad) - 1))

@@ -88,7 +88,7 @@ def inhibited(incident: Incident, situation: Situation) -> str:
     if situation.opened:
         return ""
     for other in situation.open:
-        if other.id != incident.id and _explains(other, incident):
+        if other.id != incident.id and other.cluster == incident.cluster and _explains(other, incident):
             return f"explained by {other.id} ({other.cause})"
     return ""
 

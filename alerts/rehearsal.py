@@ -52,7 +52,7 @@ def rehearse(
                 receiver.render,
                 route=receiver.route,
                 knows=receiver.knows,
-                holds=(Silences(cluster, silences), *holds),
+                holds=(Silences(silences), *holds),
                 rate=receiver.rate,
             )
             for cluster in {incident.cluster for incident in told}

@@ -9,18 +9,16 @@ from schemas import Incident, Silence
 
 
 class Silences:
-    """The silences of one cluster; a hold (`alerts.manners.Hold`), judged by the wall clock."""
+    """The silences of every cluster; a hold (`alerts.manners.Hold`), judged by the wall clock."""
 
-    def __init__(self, cluster: str, known: Iterable[Silence] = ()) -> None:
-        self._cluster = cluster
-        self._silences: dict[str, Silence] = {}
+    def __init__(self, known: Iterable[Silence] = ()) -> None:
+        self._silences: dict[tuple[str, str], Silence] = {}
         for silence in known:
             self.put(silence)
 
     def put(self, silence: Silence) -> None:
         """Take in the newest word on a silence."""
-        if silence.cluster == self._cluster:
-            self._silences[silence.id] = silence
+        self._silences[silence.cluster, silence.id] = silence
 
     def all(self) -> tuple[Silence, ...]:
         """Every silence ever told of, in the order of their beginning."""
@@ -42,9 +40,9 @@ def active(silence: Silence, now_ms: int) -> bool:
 
 
 def covers(silence: Silence, incident: Incident) -> bool:
-    """Whether all that the silence names holds. Rack and node must hold for every culprit: a fault that reaches beyond
-    the window is paged."""
-    if silence.cause is not None and silence.cause != incident.cause:
+    """Whether all that the silence names holds, in its cluster. Rack and node must hold for every culprit: a fault that
+    reaches beyond the window is paged."""
+    if silence.cluster != incident.cluster or (silence.cause is not None and silence.cause != incident.cause):
         return False
     jobs = [incident.job, *(s.job for s in incident.culprits)]
     if silence.job and not any(job and _fits(silence.job, job) for job in jobs):

@@ -256,7 +256,8 @@ def _plain(text: str) -> str:
 def _silences(connection: Connection) -> list[Silence]:
     reach(connection, _no)
     with contextlib.closing(Known(connection)) as known:
-        return sorted((r for r in known.records if isinstance(r, Silence)), key=lambda s: (s.from_ms, s.id))
+        found = [r for r in known.records if isinstance(r, Silence) and r.cluster == connection.cluster]
+        return sorted(found, key=lambda s: (s.from_ms, s.id))
 
 
 def _store(connection: Connection, silence: Silence) -> None:

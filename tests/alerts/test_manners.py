@@ -71,6 +71,7 @@ def test_an_open_cooling_page_explains_the_heat_of_its_rack_only() -> None:
     assert inhibited(on("r02-t02", cause="thermal_throttle"), now(open=[RACK])) == ""
     assert inhibited(on("r01-t02", cause="gpu_memory_error"), now(open=[RACK])) == ""
     assert inhibited(replace(hot, kind="hang"), now(open=[RACK])) == ""
+    assert inhibited(hot, now(open=[replace(RACK, cluster="another")])) == "", "racks of two clusters have one name"
     assert inhibited(hot, now(open=[RACK], opened=True)) == "", "what is paged is not taken back"
 
 
@@ -177,7 +178,7 @@ def test_a_fault_that_reaches_beyond_the_silence_is_paged() -> None:
 
 
 def test_a_silence_holds_in_its_time_and_until_it_is_ended() -> None:
-    silences = Silences("eos", [replace(SILENCE, rack="r01", cause=None)])
+    silences = Silences([replace(SILENCE, rack="r01", cause=None)])
     hot = on("r01-t02")
     assert silences(hot, now(SILENCE.from_ms - 1)) == ""
     assert silences(hot, now(SILENCE.from_ms)).startswith("silenced by mira until 2023-11-15 00:13 UTC: pump replaced")

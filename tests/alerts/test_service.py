@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from pagerduty_receiver import ROUTING_KEY, PagerDutyReceiver
 
+from alerts.known import Known
 from alerts.service import AlertsSettings, receivers, run
 from runtime.broker import EmbeddedBroker
 from runtime.clock import SystemClock
@@ -85,6 +86,27 @@ def test_a_silence_holds_a_page_until_it_is_ended_and_health_says_so(broker: Con
         health[0].gauges
     )
     producer.close(5)
+
+
+def test_what_was_paged_is_known_for_every_cluster_and_what_cannot_be_read_is_one_line(
+    broker: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Forgotten after a restart, a page would be sent twice and never closed."""
+    state = next(e for e in EXAMPLES if isinstance(e, AlertState))
+    producer = Producer(broker, client_id="test", counters=Counters())
+    for record in (replace(state, cluster="eos"), replace(state, cluster="elsewhere", incident="i-2"), SILENCE):
+        producer.send_and_wait(record.topic, record.key, encode(record), 10.0)
+    for number in range(50):
+        producer.send("alert-state", str(number), b"\xc1 no record", None)
+    assert producer.flush(10.0)
+    producer.close(5)
+    known = Known(broker)
+    known.close()
+    states = {record.cluster for record in known.records if isinstance(record, AlertState)}
+    assert states == {"eos", "elsewhere"}
+    assert [record for record in known.records if isinstance(record, Silence)] == [SILENCE]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "lockstep.alerts"]
+    assert said.endswith(" (49 more like this)")
 
 
 @pytest.mark.parametrize(
