@@ -27,7 +27,20 @@ PROBE_S = 3.0
 _QUESTION = bytes.fromhex("0000000a 0012 0000 4c6f636b ffff")
 """ApiVersions, version 0: length, key 18, version, a correlation id to get back, no client name."""
 
+BUSY_MS = 50.0
+"""A sender whose broker cannot take more yet looks again after this, or when the broker says something."""
+
 T = TypeVar("T")
+
+
+class PatientClient(KafkaNetClient):  # type: ignore[misc]
+    """A producer's connections. kafka-python 3.0.12's sender takes the seconds until it may connect again for
+    milliseconds, and none at all for a broker that is being connected to or has not answered five requests yet: while a
+    broker is silent it would keep a core busy on every node."""
+
+    def connection_delay(self, node_id: object) -> float:
+        """Milliseconds until it is worth while to look at a broker that takes nothing now."""
+        return max(1000.0 * float(super().connection_delay(node_id)), BUSY_MS)
 
 
 class Message(NamedTuple):
@@ -122,9 +135,10 @@ def connected(connection: Connection, make: Callable[..., T], *arguments: Any, *
     if reason:
         raise BrokerUnreachable(f"no broker at {connection.broker}: {reason}; start one, or give --broker HOST:PORT")
     made: list[KafkaNetClient] = []
+    kind = PatientClient if make is KafkaProducer else KafkaNetClient
 
     def client(**configuration: Any) -> KafkaNetClient:
-        made.append(KafkaNetClient(**configuration))
+        made.append(kind(**configuration))
         # kafka-python 3.0.12 does not hand on its option of this name: topics would be made with a broker's defaults.
         made[-1].cluster.config["allow_auto_create_topics"] = connection.broker_embedded
         return made[-1]

@@ -10,11 +10,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import pytest
+from kafka import KafkaProducer
+from kafka.net.compat import KafkaNetClient
 from local_kafka import LocalKafka
 
 from runtime.errors import BrokerUnreachable
 from runtime.health import Counters
 from runtime.kafka import BufferFull, Consumer, NotDelivered, Producer, read_topic, wait_for_broker
+from runtime.kafka.client import BUSY_MS, PatientClient, connected
 from runtime.ports import free_port
 from runtime.settings import Connection
 
@@ -108,6 +111,21 @@ def test_the_bound_counts_bytes_too(nowhere: Connection) -> None:
         producer.send("events", "", bytes(1000))
     assert counters.totals()["dropped{buffer_full}"] == 20
     producer.close(0)
+
+
+@pytest.mark.parametrize(("delay_s", "wait_ms"), [(0, BUSY_MS), (0.9, 900.0)])
+def test_a_sender_whose_broker_takes_nothing_waits_before_it_looks_again(
+    delay_s: float, wait_ms: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kafka-python's own answer is in seconds, which its sender takes for milliseconds: it would never rest."""
+    monkeypatch.setattr(KafkaNetClient, "connection_delay", lambda _, node: delay_s)
+    assert PatientClient.__new__(PatientClient).connection_delay(7) == wait_ms
+
+
+def test_every_producer_has_such_a_sender(embedded: Connection) -> None:
+    producer = connected(embedded, KafkaProducer, metrics_enabled=False)
+    assert isinstance(producer._sender._client, PatientClient)
+    producer.close()
 
 
 def test_waiting_for_an_acknowledgement_ends_in_one_line(nowhere: Connection) -> None:
