@@ -131,6 +131,7 @@ PLAIN = {
     "nvrm_rate_limited": "the driver leaves messages out",
     "oom_kill": "a process was killed for memory",
     "segfault": "a process crashed",
+    "clock_stepped": "the node's clock was set",
     "spool_full": "a node's agent gives up its oldest records",
     "spool_unwritable": "a node's agent cannot keep records on its disk",
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from collectors import COLLECTORS
 from collectors.agent.backoff import Backoff
+from collectors.agent.clock_watch import ClockWatch
 from collectors.agent.core import AgentCore, Identity
 from collectors.agent.delivery import Delivery, Sender
 from collectors.agent.folders import Folders
@@ -81,7 +82,7 @@ def serve(
         core = AgentCore(identity, collectors, run_id, clock, counters)
         node.gpu_of = core.gpu_of
         spool = Spool(node.state, round(settings.spool_mib * MIB), counters)
-        watch = SpoolWatch(spool)
+        spool_watch, clock_watch = SpoolWatch(spool), ClockWatch(clock)
         stop_metrics = _metrics(settings, counters)
         delivery = Delivery(spool, counters, clock, connect(f"agent-{name}", counters))
         health = HealthReporter(settings.cluster, "agent", name, run_id, counters, clock)
@@ -93,6 +94,8 @@ def serve(
             for tick_ms in islice(moments, ONCE_TICKS if once else None):
                 if backoff.tick(settings.interval_s, missed.take()):
                     _backed_off(core, backoff.stretch, counters)
+                if stepped := clock_watch.stepped():
+                    core.say(stepped)
                 delivery.accept(core.tick(tick_ms))
                 manager.alive(f"{count} ticks, {counters.gauges().get('spool_waiting', 0):g} records wait")
                 count += 1
@@ -102,7 +105,7 @@ def serve(
                 if count % HEALTH_TICKS == 0:
                     delivery.accept([health.record()])
                 delivery.pump()
-                for change in watch.changes():
+                for change in spool_watch.changes():
                     core.say(change)
         finally:
             manager.tell("STOPPING=1")

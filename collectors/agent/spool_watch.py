@@ -38,7 +38,7 @@ class SpoolWatch:
         lost, self._given_up = spool.given_up - self._given_up, spool.given_up
         if lost and not self._full:
             self._full, self._before = True, spool.given_up - lost
-            text = f"the agent's spool is full ({spool.max_bytes >> 20} MiB): its oldest records are given up"
+            text = f"the agent's spool is full ({spool.max_bytes / 2**20:.3g} MiB): its oldest records are given up"
             return event("spool_full", severity="warning", text=text, detail={"waiting": str(spool.waiting)})
         if self._full and not lost and spool.disk_bytes <= ROOM * spool.max_bytes:
             self._full = False

@@ -13,6 +13,7 @@ from fake_nvml import eight
 from fake_sender import FakeSender
 from inspector_lines import operation
 
+from collectors.agent.clock_watch import ClockWatch
 from collectors.agent.core import AgentCore, Identity
 from collectors.agent.delivery import Delivery
 from collectors.agent.pace import ticks
@@ -281,14 +282,19 @@ def test_a_spool_that_gives_up_records_says_so_once_and_how_many_when_it_has_roo
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_a_clock_that_jumps_an_hour_costs_no_collector_a_turn_and_no_record_its_number(hours: int) -> None:
+def test_a_clock_that_jumps_an_hour_is_said_once_and_costs_no_collector_a_turn_and_no_record_its_number(
+    hours: int,
+) -> None:
     clock, counters = FakeClock(T0), Counters()
+    watch = ClockWatch(clock)
     slow = Beat()
     slow.name, slow.interval_s = "slow", 10.0
     core = AgentCore(IDENTITY, [Beat(), slow], 1, clock, counters)
     lates: list[int] = []
     records: list[NodeRecord] = []
     for number, tick_ms in enumerate(islice(ticks(clock, 1.0, lambda: False, lates.append), 60)):
+        if stepped := watch.stepped():
+            core.say(stepped)
         records += core.tick(tick_ms)
         if number == 29:
             clock.step(3600 * hours)
@@ -299,4 +305,20 @@ def test_a_clock_that_jumps_an_hour_costs_no_collector_a_turn_and_no_record_its_
     assert sorted(set(steps)) in ([-3599_000, 1000], [1000, 3601_000])
     assert counters.labelled()[("received", "slow")] >= 6
     assert lates == []
-    assert events(records) == []
+    (said,) = [event for event in records if isinstance(event, Event) and event.kind != "agent_started"]
+    assert (said.kind, said.severity, said.detail) == ("clock_stepped", "warning", {"step_s": str(3600 * hours)})
+    assert said.text == f"the node's clock was set {'forward' if hours > 0 else 'back'} by 3600 s"
+
+
+def test_a_clock_that_is_only_corrected_and_one_that_was_read_in_two_moments_were_not_set() -> None:
+    clock = FakeClock(T0)
+    watch = ClockWatch(clock)
+    for _ in range(3600):
+        clock.advance(1.0)
+        clock.step(0.0005)
+        assert watch.stepped() is None
+    held_up = clock.now_ms
+    clock.now_ms = lambda: (clock.advance(7.0), held_up())[1]  # type: ignore[method-assign]
+    assert watch.stepped() is None
+    clock.now_ms = held_up  # type: ignore[method-assign]
+    assert watch.stepped() is None
