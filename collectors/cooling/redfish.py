@@ -6,6 +6,7 @@ what was read since the last one; the time is the agent's (controllers' clocks a
 """
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,8 @@ from schemas.frame import RackFrame
 from schemas.matrix import Matrix
 from schemas.metrics import Section, names
 from schemas.record import NodeRecord
+
+logger = logging.getLogger(__name__)
 
 MOST_WAITING = 100_000
 """Results that wait for the agent's next tick; the oldest go. A rack's controllers give some thousands a poll."""
@@ -75,7 +78,10 @@ class RedfishCollector:
         items = self._board.take()
         if not items:
             raise NoData("no controller has answered yet")
-        drafts: list[NodeRecord] = [said(item) for item in items if isinstance(item, Word)]
+        drafts: list[NodeRecord] = []
+        for word in (item for item in items if isinstance(item, Word)):
+            drafts.append(told := said(word))
+            logger.log(logging.WARNING if word.code else logging.INFO, "collector=redfish: %s", told.text)
         found = [item for item in items if isinstance(item, Found)]
         drafts += frames(found)
         return Reading(drafts=tuple(drafts))

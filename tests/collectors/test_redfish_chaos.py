@@ -13,6 +13,7 @@ from collectors.agent.core import AgentCore, Identity
 from collectors.base import Reading
 from collectors.cooling.redfish import RedfishCollector
 from collectors.cooling.redfish_http import Login
+from collectors.cooling.redfish_poll import Word
 from collectors.cooling.redfish_targets import Target
 from runtime.health import Counters
 from schemas.event import Event
@@ -131,6 +132,20 @@ def test_a_controller_that_misbehaves_is_said_once_and_costs_nobody_else(mode: s
         assert s.codes[-1] == ("t1-bmc", "")
         assert [e.kind for e in s.events] == ["collector_failed", "collector_recovered"]
         assert set(s.answers("t2-bmc")) == {1.0}
+
+
+def test_a_controllers_trouble_and_its_end_stand_in_the_agents_log(caplog: pytest.LogCaptureFixture) -> None:
+    one = Target("t1-bmc", "http://10.3.7.1", "t1", "r1", Login("monitor", PASSWORD), None, "", 1.0)
+    collector = RedfishCollector([], 1.0)
+    with caplog.at_level("INFO", logger="collectors"):
+        for code, text in (("http_503", "answered with status 503"), ("", "")):
+            collector._board.put(Word(one, code, text))
+            collector.collect(0)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "collector=redfish: controller t1-bmc: answered with status 503"),
+        ("INFO", "collector=redfish: controller t1-bmc answers again"),
+    ]
+    collector.close()
 
 
 def test_a_controller_that_never_answers_holds_up_no_tick_and_no_other_controller() -> None:
