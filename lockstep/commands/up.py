@@ -4,7 +4,9 @@ import os
 import shlex
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import click
 
@@ -53,11 +55,31 @@ def command(data: str | None, http_port: int, workers: int, quiet: bool) -> None
         try:
             supervisor.start(starting)
             click.echo(ready(supervisor.addresses, folder, log, paged=paged))
-            while not stop.wait(1.0):
-                supervisor.tend()
+            for addresses in others(supervisor, stop):
+                click.echo("started anew elsewhere: give agents and other readers these addresses")
+                click.echo(ready(addresses, folder, log, paged=paged))
         finally:
             supervisor.stop()
         click.echo(f"stopped; the history is in {folder}, a later `lockstep up` goes on with it")
+
+
+class Tended(Protocol):
+    """Of a supervisor: restart what has died, and where everything is now."""
+
+    addresses: dict[str, str]
+
+    def tend(self) -> None: ...
+
+
+def others(tended: Tended, stop: threading.Event) -> Iterator[dict[str, str]]:
+    """Keep all running until `stop`; the addresses whenever they are others than before: a broker that died comes back
+    at another port, and whoever is not of the house would wait at the old one for ever."""
+    told = dict(tended.addresses)
+    while not stop.wait(1.0):
+        tended.tend()
+        if tended.addresses != told:
+            told = dict(tended.addresses)
+            yield told
 
 
 def ready(addresses: Addresses, folder: Path, log: Path, *, paged: bool) -> str:
