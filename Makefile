@@ -32,7 +32,7 @@ demo: $(STAMP)  ## A simulated fleet of 8 NVL72 racks with one weak GPU, found a
 	$(BIN)/lockstep demo --once
 
 test: $(DEV_STAMP)  ## All tests; with Java and Maven they include a real Kafka
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: $(DEV_STAMP)  ## Format, lint, types, import rules, docs/wire.md as generated, the Compose file
 	$(BIN)/ruff format --check .

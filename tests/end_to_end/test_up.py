@@ -8,6 +8,10 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 READY_S, STOP_S = 90, 60
 
 

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench.chaos.storage import CHECKED, records, run, truth
 from schemas import NodeFrame
+
+pytestmark = pytest.mark.slow
 
 
 def test_ten_random_deaths_of_writer_and_engine_leave_the_truth(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from storage.client import get_client
 from storage.migrate import migrate
 from storage.service import WriterSettings, run
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TICK = 1_800_000_000_000
 

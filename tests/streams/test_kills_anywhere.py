@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stand_in import StandInBook, StandInJob, StandInNode
@@ -25,6 +26,8 @@ from streams.node import NodePartition
 from streams.partition import EventTime, Open, Surroundings
 from streams.places import Places
 from streams.state import read
+
+pytestmark = pytest.mark.slow
 
 
 class Killed(Exception):

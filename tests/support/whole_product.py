@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pagerduty_receiver import ROUTING_KEY, PagerDutyReceiver
 
 from lockstep.supervisor import Service, Supervisor
 from runtime.clock import SystemClock
-from runtime.groups import WRITER
+from runtime.groups import READS
 from runtime.kafka.offsets import Offsets
 from runtime.settings import ClickHouse, Connection
 from schemas import Incident
@@ -88,18 +89,22 @@ class Product:
         """The newest tick that is in ClickHouse."""
         return position(self.client)[0]
 
-    def written(self, topics: Iterable[str]) -> bool:
-        """Whether the writer has committed every message that these topics have now."""
+    def unread(self, group: str, topics: Iterable[str]) -> dict[str, int]:
+        """Messages that these topics have now and `group` has not committed, where there are any."""
         ends = self._offsets.ends(self._offsets.partitions(topics))
-        committed = self._offsets.committed(WRITER, ends)
-        return all(committed.get(partition, 0) >= end for partition, end in ends.items())
+        committed = self._offsets.committed(group, ends)
+        left: Counter[str] = Counter()
+        for partition, end in ends.items():
+            left[partition.topic] += end - committed.get(partition, 0)
+        return {topic: count for topic, count in left.items() if count}
 
     def one(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
         return self.client.query(sql, parameters=dict(parameters or {})).result_rows[0][0]
 
     def last_words(self) -> str:
         logs = [(self._folder / name) for name in ("log", "fleet.log")]
-        return "\n".join(path.read_text(errors="replace")[-4000:] for path in logs if path.exists())
+        said = [path.read_text(errors="replace")[-4000:] for path in logs if path.exists()]
+        return "\n".join([*said, *(f"unread by {group}: {self.unread(group, READS[group])}" for group in READS)])
 
     def stop(self) -> None:
         if self._fleet is not None:

@@ -21,6 +21,8 @@ from storage.migrate import migrate
 from storage.roll import Roller
 from storage.rollups import ROLLUPS
 
+pytestmark = pytest.mark.slow
+
 
 def counts(client: Client) -> dict[str, int]:
     return {made.name: int(client.query(f"SELECT count() FROM {made.name} FINAL").result_rows[0][0]) for made in MADE}

@@ -19,6 +19,8 @@ from clickhouse_provider import ROOT, engine, published_port, start_engine
 from storage.check import differences
 from storage.migrate import migrate
 
+pytestmark = pytest.mark.slow
+
 BATCH = 500
 
 
