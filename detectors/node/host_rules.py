@@ -1,4 +1,4 @@
-"""What the host's readings alone say: a fan that stopped, ranks that wait without end.
+"""What the host's readings alone say: a fan that stopped, ranks that wait without end, a clock that is off.
 
 Load, pressure and steal are no faults by themselves: they are weighed as causes where a rank of the node is late
 (`cause`). A clock that loses its reference is an event of its collector.
@@ -13,25 +13,32 @@ from schemas.frame import NodeFrame
 
 
 class HostRule(NamedTuple):
-    """`column` above 0 is trouble; `words` say what it counts."""
+    """`column` further from 0 than `beyond` is trouble; `words` say it with the value."""
 
     rule: Rule
     column: str
     cause: Cause
     confidence: float
     words: str
+    beyond: float = 0.0
 
 
 HOST_RULES: tuple[HostRule, ...] = (
     # Read every ten seconds; twice, because a fan that is being swapped stands still too.
     HostRule(
         Rule("fan.stopped", "hardware", Persistence(k=3, n=4, clear=3)), "fans_stopped_count", "pump_fan", 0.7,
-        "fans of this node have stopped",
+        "{:.0f} fans of this node have stopped",
     ),
     # Fifty of sixty seconds: a checkpoint blocks a rank for seconds at a time, not for a minute on end.
     HostRule(
         Rule("ranks.blocked", "degradation", Persistence(k=50, n=60, clear=10)), "rank_blocked_count", "host_io", 0.5,
-        "training processes of this node wait for a disk, a network file system or a driver (state D)",
+        "{:.0f} training processes of this node wait for a disk, a network file system or a driver (state D)",
+    ),
+    # Half a tick: what happens on all nodes at once is put into different seconds. A time service that works sets a
+    # clock that is off by an eighth of a second or more (RFC 5905, STEPT); three of four readings give it time to.
+    HostRule(
+        Rule("clock.offset", "degradation", Persistence(k=3, n=4, clear=3)), "clock_offset_s", "clock_wrong", 0.7,
+        "this node's time service finds its clock off by {:.1f} s", 0.5,
     ),
 )  # fmt: skip
 
@@ -45,20 +52,21 @@ def host_findings(frame: NodeFrame, episodes: Episodes) -> list[Finding]:
     for host_rule in HOST_RULES:
         if host_rule.column not in matrix.columns:
             continue
-        count = float(matrix.values()[0, matrix.columns.index(host_rule.column)])
-        if count > 0 or (count == 0 and not episodes.idle(host_rule.rule)):
+        value = abs(float(matrix.values()[0, matrix.columns.index(host_rule.column)]))
+        active = value > host_rule.beyond
+        if active or (value <= host_rule.beyond and not episodes.idle(host_rule.rule)):
             subject = Subject(scope="node", node=frame.node)
-            verdict = _verdict(host_rule, count)
-            said += episodes.observe(host_rule.rule, subject, count > 0, frame.ts_ms, lambda v=verdict: v)  # type: ignore[misc]
+            verdict = _verdict(host_rule, value)
+            said += episodes.observe(host_rule.rule, subject, active, frame.ts_ms, lambda v=verdict: v)  # type: ignore[misc]
     return said
 
 
-def _verdict(host_rule: HostRule, count: float) -> Verdict:
-    text = f"{count:.0f} {host_rule.words}"
+def _verdict(host_rule: HostRule, value: float) -> Verdict:
+    text = host_rule.words.format(value)
     return Verdict(
         cause=host_rule.cause,
         confidence=host_rule.confidence,
-        score=count,
+        score=value,
         summary=f"{CAUSES[host_rule.cause].words}: {text}",
-        evidence=(Evidence(text=text, metric=host_rule.column, value=count, baseline=0.0),),
+        evidence=(Evidence(text=text, metric=host_rule.column, value=value, baseline=0.0),),
     )

@@ -1,6 +1,7 @@
 """Fans that stop and ranks that wait: told when it lasts."""
 
 import numpy as np
+import pytest
 
 from detectors.episode import Episodes
 from detectors.node.host_rules import host_findings
@@ -35,6 +36,14 @@ def test_a_fan_that_stopped_is_told_until_it_turns_again() -> None:
 def test_ranks_that_wait_for_a_minute_are_told_and_those_that_wait_now_and_then_are_not() -> None:
     assert brief(run("rank_blocked_count", [2.0] * 70, 1)) == [("open", "host_io", "n1")]
     assert run("rank_blocked_count", [1.0 if i % 10 < 7 else 0.0 for i in range(300)], 1) == []
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_clock_that_is_half_a_second_off_is_told_until_it_is_right_again(sign: int) -> None:
+    said = run("clock_offset_s", [sign * s for s in (0.002, 0.1, 0.8, 0.8, 0.8, 0.7, 0.0, 0.0, 0.0)], 10)
+    assert brief(said) == [("open", "clock_wrong", "n1"), ("close", "clock_wrong", "n1")]
+    assert said[0].evidence[0].text == "this node's time service finds its clock off by 0.8 s"
+    assert run("clock_offset_s", [sign * 0.4] * 30, 10) == []
 
 
 def test_what_is_missing_is_not_judged() -> None:
