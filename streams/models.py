@@ -17,6 +17,7 @@ from runtime.health import Counters
 from runtime.log import Repeats
 from schemas import Model
 from schemas.codec import WireError, decode
+from streams.ending import ended
 
 TOPIC = Model.topic
 
@@ -138,7 +139,7 @@ class Follower:
             self._take([message])
 
     async def stop(self) -> None:
-        await self._consumer.stop()
+        await ended(self._consumer.stop())
 
     def _take(self, messages: Iterable[aiokafka.ConsumerRecord]) -> None:
         for message in messages:

@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 from faust.transport.drivers import aiokafka
 from faust.types import TP
 
+from streams.ending import ended
+
 FETCH_WAIT_MS = 50
 """Twenty empty fetches a second and worker cost next to nothing."""
 
@@ -48,6 +50,9 @@ class _Thread(aiokafka.AIOKafkaConsumerThread):
 
     async def seek_to_committed(self) -> Any:
         return await self.call_thread(seek_to_committed, self._ensure_consumer())
+
+    async def on_thread_stop(self) -> None:
+        await ended(super().on_thread_stop())
 
     async def _fetch_records(self, consumer: Any, active_partitions: Any, *args: Any, **kwargs: Any) -> Any:
         only: Any = Only(active_partitions)
