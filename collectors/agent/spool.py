@@ -171,7 +171,7 @@ class Spool:
                 self._begin_segment(entry.number)
             assert self._file is not None
             if self._file.write(framed) != len(framed):
-                raise OSError("short write")
+                raise OSError("no room for a whole record")
         except OSError as error:
             # What was written of it is a torn tail: the next entry begins a new segment.
             self._counters.add("errors", label="spool_write")
