@@ -22,7 +22,7 @@ from alerts.manners import FLAP_WINDOW_MS, LEVELS, STORM_S, Hold, Situation, abo
 from alerts.pace import KEY_PAUSE_S, LATE_PAUSE_S, Pace, pause
 from alerts.receiver import Answer, Outcome
 from schemas import AlertState, Incident
-from schemas.codec import decode, encode
+from schemas.codec import WireError, decode, encode
 from schemas.identity import digest
 
 Action = Literal["trigger", "update", "resolve"]
@@ -107,8 +107,9 @@ class Outbox:
             if _over(state):
                 self._remember(state)
                 continue
-            latest = decode(state.latest, topic="incidents") if state.latest else None
-            assert latest is None or isinstance(latest, Incident)
+            latest = latest_of(state)
+            if latest is None and state.status == "intent" and not state.body:
+                continue  # nothing to send, and nothing was: its next revision begins anew
             self._entries[state.incident] = Entry(
                 state=state, latest=latest, mark=fingerprint(latest) if latest else ""
             )
@@ -341,6 +342,26 @@ class Outbox:
             status="intent",
             latest=encode(incident),
         )
+
+
+def latest_of(state: AlertState) -> Incident | None:
+    """The newest news of a stored state; None where there is none, or none that this version can read."""
+    try:
+        latest = decode(state.latest, topic="incidents") if state.latest else None
+    except WireError:
+        return None
+    return latest if isinstance(latest, Incident) else None
+
+
+def untold_since_ms(state: AlertState) -> int | None:
+    """Since when a stored state has news that is still to be sent, held or not; None where all is told."""
+    latest = latest_of(state)
+    if state.status == "intent":
+        return state.ts_ms
+    if state.status != "delivered" or state.attempted_resolve or latest is None:
+        return None
+    grown = latest.revision > state.revision and fingerprint(latest) != state.fingerprint
+    return latest.ts_ms if grown or latest.change == "resolve" else None
 
 
 def fingerprint(incident: Incident) -> str:

@@ -60,20 +60,22 @@ def pages(machine: Machine) -> list[Check]:
 
 def judge(records: tuple[AlertState | Silence, ...], now_ms: int) -> list[Check]:
     """What the newest record of each page and silence says."""
-    from alerts.outbox import GONE
+    from alerts.outbox import GONE, untold_since_ms
     from alerts.silences import active
 
     states = [record for record in records if isinstance(record, AlertState)]
-    waiting = [s for s in states if s.status == "intent" and not s.held]
+    waiting = [(since, s) for s in states if not s.held and (since := untold_since_ms(s)) is not None]
     open_now = sum(s.status == "delivered" and not s.attempted_resolve for s in states)
     silences = [s for s in records if isinstance(s, Silence) and active(s, now_ms)]
     said = f"{open_now} open, {len(waiting)} to be sent, {sum(bool(s.held) for s in states)} held"
     checks = [Check("", "ok", f"{said}, {len(silences)} silences")]
     if waiting:
-        oldest = min(waiting, key=lambda s: s.ts_ms)
-        minutes = max(0, now_ms - oldest.ts_ms) // 60_000
-        why = f" ({oldest.response})" if oldest.response else ""
-        if minutes >= 2 or oldest.attempts > 1:
+        since, oldest = min(waiting, key=lambda one: one[0])
+        minutes = max(0, now_ms - since) // 60_000
+        tried = [s for _, s in waiting if s.status == "intent"]
+        said = next((s.response for s in (oldest, *tried) if s in tried and s.response), "")
+        why = f" ({said})" if said else ""
+        if minutes >= 2 or any(s.attempts > 1 for s in tried):
             checks.append(
                 Check("", "attention", f"{oldest.incident} waits for {oldest.receiver} since {minutes} min{why}",
                       "is `lockstep alerts` running? `lockstep alerts test` says what the receiver answers")

@@ -4,11 +4,12 @@ from msgspec.structs import replace
 
 from alerts.outbox import Outbox
 from alerts.receiver import Answer, Outcome
-from schemas import AlertState, Incident
+from schemas import AlertState, Incident, Silence
 from schemas.codec import encode
 from schemas.examples import EXAMPLES
 
 INCIDENT = next(e for e in EXAMPLES if isinstance(e, Incident))
+SILENCE = next(e for e in EXAMPLES if isinstance(e, Silence))
 
 
 def news(revision: int, **changes: object) -> Incident:
@@ -170,6 +171,21 @@ def test_an_intent_that_an_older_version_stored_is_sent_as_it_is() -> None:
     assert [s.body for s in deliver(box)] == [b"as it was"]
     box.offer(replace(over(1), id="i-old"))
     assert [s.action for s in deliver(box)] == ["resolve"]
+
+
+def test_news_that_cannot_be_read_keeps_nobody_from_being_told() -> None:
+    """Of a later version before it was taken back, or of whoever else can write to the topic."""
+    one = AlertState(
+        cluster="eos", ts_ms=1, receiver="pagerduty", incident=INCIDENT.id, revision=0, action="trigger",
+        status="delivered", latest=b"\xc1",
+    )  # fmt: skip
+    never = replace(one, incident="i-never", status="intent")
+    tried = replace(one, incident="i-tried", status="intent", attempts=1, body=b"as it was", latest=encode(SILENCE))
+    box = outbox(one, never, tried)
+    assert [s.body for s in deliver(box)] == [b"as it was"]
+    box.offer(over(1))
+    box.offer(replace(news(1), id="i-never"))
+    assert [(s.incident, s.action) for s in deliver(box)] == [("i-never", "trigger"), (INCIDENT.id, "resolve")]
 
 
 def test_what_is_over_is_remembered_for_a_month_and_then_forgotten() -> None:

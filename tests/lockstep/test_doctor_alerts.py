@@ -9,7 +9,8 @@ from alerts.outbox import GONE
 from collectors.agent.settings import AgentSettings
 from lockstep.doctor import Machine, alerts
 from runtime.settings import ClickHouse
-from schemas import AlertState, Silence
+from schemas import AlertState, Incident, Silence
+from schemas.codec import encode
 from schemas.examples import EXAMPLES
 
 STATE = next(e for e in EXAMPLES if isinstance(e, AlertState))
@@ -55,6 +56,17 @@ def test_a_receiver_that_is_down_and_keys_that_are_gone_are_said() -> None:
     assert summary.seen == "0 open, 1 to be sent, 1 held, 1 silences"
     assert (down.state, "waits for pagerduty since 60 min (503 down)" in down.seen) == ("attention", True)
     assert (orphan.state, "i-gone" in orphan.seen) == ("attention", True)
+
+
+def test_an_end_that_no_try_was_made_for_yet_waits_too() -> None:
+    """A receiver that is down is tried with one event at a time."""
+    incident = next(e for e in EXAMPLES if isinstance(e, Incident))
+    end = replace(incident, revision=1, change="resolve", state="resolved", ts_ms=NOW_MS - 600_000)
+    ends = [replace(STATE, incident=f"i-{n}", status="delivered", latest=encode(end)) for n in range(3)]
+    tried = replace(STATE, ts_ms=NOW_MS - 60_000, attempts=9, response="503 down")
+    summary, down = alerts.judge((*ends, tried), NOW_MS)
+    assert summary.seen == "3 open, 4 to be sent, 0 held, 0 silences"
+    assert (down.state, down.seen) == ("attention", "i-0 waits for pagerduty since 10 min (503 down)")
 
 
 def test_all_sent_is_one_line() -> None:
