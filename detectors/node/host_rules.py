@@ -34,11 +34,12 @@ HOST_RULES: tuple[HostRule, ...] = (
         Rule("ranks.blocked", "degradation", Persistence(k=50, n=60, clear=10)), "rank_blocked_count", "host_io", 0.5,
         "{:.0f} training processes of this node wait for a disk, a network file system or a driver (state D)",
     ),
-    # Half a tick: what happens on all nodes at once is put into different seconds. A time service that works sets a
-    # clock that is off by an eighth of a second or more (RFC 5905, STEPT); three of four readings give it time to.
+    # A quarter of a tick. A time service that works keeps a clock within milliseconds, and sets one that is far off:
+    # ntpd from 0.128 s on (RFC 5905, STEPT), systemd-timesyncd from 0.4 s on. The kernel holds no offset above 0.5 s
+    # (MAXPHASE, linux/timex.h), so that a threshold there would never be crossed.
     HostRule(
         Rule("clock.offset", "degradation", Persistence(k=3, n=4, clear=3)), "clock_offset_s", "clock_wrong", 0.7,
-        "this node's time service finds its clock off by {:.1f} s", 0.5,
+        "this node's time service finds its clock off by {:.2f} s", 0.25,
     ),
 )  # fmt: skip
 

@@ -39,11 +39,11 @@ def test_ranks_that_wait_for_a_minute_are_told_and_those_that_wait_now_and_then_
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_clock_that_is_half_a_second_off_is_told_until_it_is_right_again(sign: int) -> None:
-    said = run("clock_offset_s", [sign * s for s in (0.002, 0.1, 0.8, 0.8, 0.8, 0.7, 0.0, 0.0, 0.0)], 10)
+def test_a_clock_that_is_a_quarter_of_a_second_off_is_told_until_it_is_right_again(sign: int) -> None:
+    said = run("clock_offset_s", [sign * s for s in (0.002, 0.1, 0.4, 0.38, 0.36, 0.34, 0.2, 0.1, 0.0)], 10)
     assert brief(said) == [("open", "clock_wrong", "n1"), ("close", "clock_wrong", "n1")]
-    assert said[0].evidence[0].text == "this node's time service finds its clock off by 0.8 s"
-    assert run("clock_offset_s", [sign * 0.4] * 30, 10) == []
+    assert said[0].evidence[0].text == "this node's time service finds its clock off by 0.36 s"
+    assert run("clock_offset_s", [sign * 0.2] * 30, 10) == []
 
 
 def test_what_is_missing_is_not_judged() -> None:
