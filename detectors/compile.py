@@ -22,6 +22,8 @@ class Compiled(Generic[Arguments, Result]):
     not, and then it is made in memory at each start.
     """
 
+    for_python = True
+
     def __init__(self, function: Callable[Arguments, Result]) -> None:
         self._function = function
         self._machine: Any = None
@@ -52,16 +54,32 @@ class Compiled(Generic[Arguments, Result]):
 
         function = self._function
         function.__qualname__ = f"{function.__qualname__}_{self.mark}"
+        options: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": not self.for_python}
         try:
-            self._machine = njit(cache=True, nogil=True)(function)
+            self._machine = njit(cache=True, **options)(function)
         except RuntimeError:
-            self._machine = njit(nogil=True)(function)
+            self._machine = njit(**options)(function)
         return self._machine
+
+
+class Part(Compiled[Arguments, Result]):
+    """A compiled function that only compiled ones call. It has no entry for Python, which is half the work of compiling
+    a short one; called from Python it is the plain function."""
+
+    for_python = False
+
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return self._function(*args, **kwargs)
 
 
 def compiled(function: Callable[Arguments, Result]) -> Compiled[Arguments, Result]:
     """`function` as machine code."""
     return Compiled(function)
+
+
+def part(function: Callable[Arguments, Result]) -> Part[Arguments, Result]:
+    """`function` as machine code for other compiled functions only."""
+    return Part(function)
 
 
 def _ingredients(function: Callable[..., Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.compile import compiled
+from detectors.compile import part
 from schemas.matrix import Matrix
 from schemas.metrics import Section, metric
 
@@ -112,7 +112,7 @@ class Averages:
         self.ring = np.stack([take(layer, index) for layer in self.ring])
 
 
-@compiled
+@part
 def mean_row(ring: Float32, out: Float32) -> None:
     """The same of one row: of `ring` (ticks, columns) into `out` (columns,)."""
     for c in range(len(out)):

@@ -134,7 +134,9 @@ def least(
             elif score <= knots[k, 0]:
                 share = log_shares[k, 0]
             else:
-                at = np.searchsorted(knots[k, : lengths[k]], score)
+                at = 1
+                while knots[k, at] < score:
+                    at += 1
                 part = (score - knots[k, at - 1]) / (knots[k, at] - knots[k, at - 1])
                 share = log_shares[k, at - 1] + part * (log_shares[k, at] - log_shares[k, at - 1])
             out[i] = min(out[i], share)

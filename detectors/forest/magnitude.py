@@ -8,7 +8,7 @@ kind of GPU.
 
 import numpy as np
 
-from detectors.compile import compiled
+from detectors.compile import compiled, part
 from detectors.condition import Float32, Index
 
 NAMES = (
@@ -59,7 +59,7 @@ def _measured(z: Float32, residual: Float32, missing_share: Float32, out: Float3
         judged[r] = measure_row(z[r], residual[r], missing_share[r], out[r])
 
 
-@compiled
+@part
 def measure_row(z: Float32, residual: Float32, missing_share: float, out: Float32) -> int:
     """`magnitudes` of one row into `out`; how many of its metrics were judged is returned."""
     first = second = third = squares = left = 0.0
@@ -95,12 +95,13 @@ def shares(z: Float32, residual: Float32) -> Float32:
     return out
 
 
-@compiled
+@part
 def largest_row(z: Float32, residual: Float32, found: Index) -> None:
     """Places of the metrics with the largest `shares` of one row, most first, into `found`; -1 for none."""
     limit = len(found)
-    sizes = np.zeros(limit, dtype=np.float32)
-    found[:] = -1
+    sizes = np.empty(limit, dtype=np.float32)
+    for k in range(limit):
+        sizes[k], found[k] = 0.0, -1
     for c in range(len(z)):
         deviation = np.float32(0.0) if np.isnan(z[c]) else min(abs(z[c]), np.float32(RMS_CLIP))
         left = np.float32(0.0) if np.isnan(residual[c]) else residual[c]

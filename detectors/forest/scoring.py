@@ -100,11 +100,15 @@ def walk(
     expected: float,
     out: Float64,
 ) -> None:  # pragma: no cover - compiled
-    rows = np.maximum(given, floor)  # NaN stays NaN
+    rows = np.empty(given.shape, dtype=np.float32)
+    for r in range(len(given)):
+        for c in range(len(floor)):
+            rows[r, c] = floor[c] if given[r, c] < floor[c] else given[r, c]  # NaN stays NaN
     one, inner = np.uint64(1), np.uint64(INNER)  # unsigned: an index that is never counted from the end
     for start in range(0, len(rows), _BLOCK):
         stop = min(start + _BLOCK, len(rows))
-        out[start:stop] = 0.0
+        for r in range(start, stop):
+            out[r] = 0.0
         for t in range(len(feature)):
             of, at, end = feature[t], threshold[t], leaf[t]
             for r in range(start, stop - 3, 4):  # each waits for its own last step only: four beside each other
@@ -126,6 +130,6 @@ def walk(
                 out[r] += end[i - inner]
     for r in range(len(rows)):
         out[r] = np.exp2(-(out[r] / len(feature)) / expected)
-        for column in range(rows.shape[1]):
+        for column in range(len(floor)):
             if np.isnan(rows[r, column]):
                 out[r] = np.nan

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.compile import compiled
+from detectors.compile import compiled, part
 from detectors.condition import Float32, Index
 from detectors.state import StateError, floats, to_bytes, unpack
 
@@ -214,7 +214,7 @@ def _learn(
         learn_row(cells[r, state[r]], floor, memory, values[r], usual[r])
 
 
-@compiled
+@part
 def compare_row(
     cells: Float32, floor: Float32, values: Float32, judged: NDArray[np.bool_], z: Float32, centre: Float32
 ) -> None:
@@ -229,7 +229,7 @@ def compare_row(
             z[c] = (values[c] - middle) / width
 
 
-@compiled
+@part
 def learn_row(cells: Float32, floor: Float32, memory: float, values: Float32, usual: NDArray[np.bool_]) -> None:
     """`Baseline.learn` of one row in one state: `cells` (LAYERS, columns), all others (columns,)."""
     for c in range(len(values)):

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.compile import compiled
+from detectors.compile import compiled, part
 from detectors.condition import Float32, Index, take
 from detectors.node.baseline import MEMORY_TICKS
 from detectors.state import floats, to_bytes, unpack
@@ -66,7 +66,7 @@ class Couplings:
         if kept is None:
             shape = (rows, *shape_of(len(self.columns)))
             kept = np.empty(shape, np.float32), np.empty(shape, np.float32), np.zeros(rows, np.float32)
-            _start(*kept)
+            start(*kept)
         self.covariance, self.root, self.count = kept
 
     def residual(self, z: Float32) -> Float32:
@@ -156,10 +156,10 @@ def _roots(covariance: Float32) -> Float32:
     return np.maximum(out, out.transpose(0, 2, 1))  # exactly symmetric
 
 
-@compiled
-def _start(covariance: Float32, root: Float32, count: Float32) -> None:
-    for r in range(len(count)):
-        count[r] = start_row(covariance[r], root[r])
+def start(covariance: Float32, root: Float32, count: Float32) -> None:
+    """`start_row` of all rows."""
+    covariance[:], root[:], count[:] = 0.0, 0.0, 0.0
+    covariance[:, 0], root[:, 0] = 1.0, 1.0 / np.sqrt(1.0 + EXPLAINED_BY_NOISE)
 
 
 @compiled
@@ -186,7 +186,7 @@ def _learn(
     return any_due
 
 
-@compiled
+@part
 def start_row(covariance: Float32, root: Float32) -> float:
     """Nothing is known yet: metrics know nothing of each other. Returns the count."""
     for d in range(len(root)):
@@ -196,7 +196,7 @@ def start_row(covariance: Float32, root: Float32) -> float:
     return 0.0
 
 
-@compiled
+@part
 def residual_row(root: Float32, z: Float32, out: Float32) -> None:
     """`Couplings.residual` of one row."""
     size, half = len(z), len(z) // 2
@@ -217,7 +217,7 @@ def residual_row(root: Float32, z: Float32, out: Float32) -> None:
         out[i] = np.nan if np.isnan(z[i]) else total
 
 
-@compiled
+@part
 def learn_row(covariance: Float32, count: float, memory: float, z: Float32) -> tuple[float, bool]:
     """`Couplings.learn` of one row; returns its new count, and whether its root is due to be drawn."""
     size = len(z)
@@ -239,7 +239,7 @@ def learn_row(covariance: Float32, count: float, memory: float, z: Float32) -> t
     return count, count % (YOUNG_REFRESH_TICKS if count < REFRESH_TICKS else REFRESH_TICKS) == 0.0
 
 
-@compiled
+@part
 def _wrapped(z: Float32) -> Float32:
     """What each metric says, within limits, and once more for half a round."""
     size = len(z)

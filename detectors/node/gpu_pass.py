@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.compile import compiled
+from detectors.compile import compiled, part
 from detectors.condition import AVERAGED_TICKS, Float32, Index, Ranges, mean_row
 from detectors.forest.magnitude import measure_row
 from detectors.node.baseline import LAYERS, MEMORY_TICKS, compare_row, floors, learn_row
 from detectors.node.coupling import learn_row as couple_row
-from detectors.node.coupling import residual_row, shape_of, start_row
+from detectors.node.coupling import residual_row, shape_of, start, start_row
 from detectors.node.gpu_columns import (
     COMPARED,
     COMPARED_AT,
@@ -108,14 +108,8 @@ def new_gpus(count: int) -> Records:
     gpus = np.zeros(count, dtype=GPU)
     gpus["ring"] = gpus["last"] = np.nan
     gpus["age"], gpus["state"] = SETTLE_HEAT_TICKS, NEW
-    _start(gpus)
+    start(gpus["covariance"], gpus["root"], gpus["coupled"])
     return gpus
-
-
-@compiled
-def _start(gpus: Records) -> None:
-    for r in range(len(gpus)):
-        start_row(gpus[r]["covariance"], gpus[r]["root"])
 
 
 @compiled
@@ -171,13 +165,13 @@ def learn(gpus: Records, tick: Records, usual: Mask, expecting: Mask, due: Mask)
     return any_due
 
 
-@compiled
+@part
 def _clear(raw: Float32) -> None:
     for c in range(len(raw)):
         raw[c] = np.nan
 
 
-@compiled
+@part
 def _take(given: Float32, source: Index, target: Index, raw: Float32) -> int:
     """Readings in range into `raw`; how many are out of it is returned."""
     out_of_range = 0
@@ -190,7 +184,7 @@ def _take(given: Float32, source: Index, target: Index, raw: Float32) -> int:
     return out_of_range
 
 
-@compiled
+@part
 def _expect(presence: Float32, now: Any) -> None:
     """What is read, and what is not though it is expected."""
     raw, read, absent = now["raw"], now["read"], now["absent"]
@@ -207,7 +201,7 @@ def _expect(presence: Float32, now: Any) -> None:
     now["missing_share"] = np.float32(gone) / np.float32(max(expected, 1))
 
 
-@compiled
+@part
 def _condition(gpu: Any, now: Any, step: int) -> None:
     """Counters to increases, and the means of the last ticks. Where no average power is read, the power of now is."""
     raw, grown, readings, last, ring = now["raw"], now["grown"], now["readings"], gpu["last"], gpu["ring"]
@@ -225,7 +219,7 @@ def _condition(gpu: Any, now: Any, step: int) -> None:
     mean_row(ring, readings)
 
 
-@compiled
+@part
 def _follow(gpu: Any, now: Any) -> None:
     """What the GPU does now, for how long, and which of its metrics may be judged. One that did not work in this tick
     though on average it still does is a mixture that nobody can judge."""
@@ -254,7 +248,7 @@ def _follow(gpu: Any, now: Any) -> None:
         settled[c] = judged and age >= _SETTLE[c]
 
 
-@compiled
+@part
 def _forget(baseline: Float32) -> None:
     """What was usual while the GPU had work."""
     for state in (WAITING, WORKING):
@@ -263,7 +257,7 @@ def _forget(baseline: Float32) -> None:
                 baseline[state, layer, c] = 0.0
 
 
-@compiled
+@part
 def _remember(read: Mask, expecting: bool, presence: Float32, ticks: np.float32) -> np.float32:
     """How regularly each metric is there; of a GPU that is `expecting`, what is absent now goes on being expected.
     Returns the ticks there were, as far as they matter."""

@@ -45,9 +45,11 @@ def read(
             found |= c < size
     if not found:
         return False
-    if new:
-        ring[:] = np.nan
-    ring[step, 0] = values[:size]
+    for c in range(size):  # a slice takes the compiler longer than all the rest: it would word what does not fit
+        if new:
+            for k in range(len(ring)):
+                ring[k, 0, c] = np.nan
+        ring[step, 0, c] = values[c]
     mean_row(ring[:, 0], readings[:size])
     return True
 

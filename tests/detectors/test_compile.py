@@ -9,23 +9,32 @@ import numba
 import numpy as np
 import pytest
 
-from detectors.compile import Compiled, compiled
+from detectors.compile import Compiled, compiled, part
 
 FACTOR = 2.0
 
 
 @compiled
-def part(value: float) -> float:
+def one_more(value: float) -> float:
     return value + 1.0
 
 
 @compiled
-def other_part(value: float) -> float:
+def three_more(value: float) -> float:
     return value + 3.0
 
 
+@part
+def half(value: float) -> float:
+    return value / 2.0
+
+
 def whole(value: float) -> float:
-    return FACTOR * part(value)
+    return FACTOR * one_more(value)
+
+
+def half_of_whole(value: float) -> float:
+    return half(FACTOR * one_more(value))
 
 
 ROOT = Path(__file__).parents[2]
@@ -67,16 +76,21 @@ def test_one_compiled_function_may_call_another() -> None:
     assert compiled(whole)(4.0) == 10.0
 
 
+def test_a_part_is_compiled_into_what_calls_it_and_plain_for_python() -> None:
+    assert compiled(half_of_whole)(4.0) == 5.0
+    assert half(4.0) == 2.0
+
+
 def test_machine_code_on_disk_is_never_that_of_an_older_part_or_constant() -> None:
     """numba looks for changes in the file of the outermost function only."""
     marks = {
         Compiled(FunctionType(whole.__code__, used)).mark
         for used in (
-            {"part": part, "FACTOR": 2.0},
-            {"part": part, "FACTOR": 3.0},
-            {"part": part, "FACTOR": np.array([2.0])},
-            {"part": other_part, "FACTOR": 2.0},
+            {"one_more": one_more, "FACTOR": 2.0},
+            {"one_more": one_more, "FACTOR": 3.0},
+            {"one_more": one_more, "FACTOR": np.array([2.0])},
+            {"one_more": three_more, "FACTOR": 2.0},
         )
     }
     assert len(marks) == 4
-    assert Compiled(FunctionType(whole.__code__, {"part": part, "FACTOR": 2.0})).mark in marks
+    assert Compiled(FunctionType(whole.__code__, {"one_more": one_more, "FACTOR": 2.0})).mark in marks
