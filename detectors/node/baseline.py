@@ -86,6 +86,9 @@ def floors(columns: Sequence[str]) -> Float32:
     return np.array([floor_of(name) for name in columns], dtype=np.float32)
 
 
+Flags = NDArray[np.bool_] | NDArray[np.uint8]
+
+
 class _State(msgspec.Struct, kw_only=True):
     version: Literal[1] = 1
     columns: tuple[str, ...]
@@ -215,9 +218,7 @@ def _learn(
 
 
 @part
-def compare_row(
-    cells: Float32, floor: Float32, values: Float32, judged: NDArray[np.bool_], z: Float32, centre: Float32
-) -> None:
+def compare_row(cells: Float32, floor: Float32, values: Float32, judged: Flags, z: Float32, centre: Float32) -> None:
     """`Baseline.compare` of one row in one state: `cells` (LAYERS, columns), all others (columns,)."""
     for c in range(len(values)):
         middle, count = cells[CENTRE, c], cells[COUNT, c]
@@ -230,7 +231,7 @@ def compare_row(
 
 
 @part
-def learn_row(cells: Float32, floor: Float32, memory: float, values: Float32, usual: NDArray[np.bool_]) -> None:
+def learn_row(cells: Float32, floor: Float32, memory: float, values: Float32, usual: Flags) -> None:
     """`Baseline.learn` of one row in one state: `cells` (LAYERS, columns), all others (columns,)."""
     for c in range(len(values)):
         value = values[c]

@@ -17,7 +17,18 @@ from detectors.forest.magnitude import NAMES
 from detectors.node.baseline import Baseline
 from detectors.node.coupling import Couplings
 from detectors.node.gpu_columns import COMPARED, COUNTED, RAW, SCORED_NAMES, STATES
-from detectors.node.gpu_pass import MAYBE_OTHER_WORK, OTHER_WORK, SAME_WORK, TICK, Mask, Records, judge, learn, new_gpus
+from detectors.node.gpu_pass import (
+    FLOOR,
+    MAYBE_OTHER_WORK,
+    OTHER_WORK,
+    SAME_WORK,
+    TICK,
+    Mask,
+    Records,
+    judge,
+    learn,
+    new_gpus,
+)
 from detectors.node.roster import NOBODY, Roster, roster_of
 from detectors.state import StateError, floats, to_bytes, unpack
 from schemas.frame import NodeFrame
@@ -195,7 +206,7 @@ class Deviations:
         tick = Deviation(self._uuids, self._jobs, roster, told, features)
         tick.out_of_range = judge(
             matrix.values(), roster.place, self._source, self._target, len(roster.uuids), frame.ts_ms, step,
-            self._gpus, told, features,
+            FLOOR, self._gpus, told, features,
         )  # fmt: skip
         self._pending = told
         return tick
@@ -207,7 +218,8 @@ class Deviations:
         if told is None:
             return
         due = np.empty(len(told), dtype=np.bool_)
-        if learn(self._gpus, told, usual, np.zeros(len(told), dtype=np.bool_) if expecting is None else expecting, due):
+        expects = np.zeros(len(told), dtype=np.bool_) if expecting is None else expecting
+        if learn(FLOOR, self._gpus, told, usual, expects, due):
             self.couplings.draw(due)
 
     def forget(self, rows: Mask) -> None:

@@ -94,7 +94,11 @@ _RANGES = Ranges("gpu", RAW)
 _LOW, _HIGH = _RANGES.low, _RANGES.high
 _MEASURED_AT: Index = np.array([RAW_AT[name] for name in MEASURED], dtype=np.intp)
 _COUNTED_AT: Index = np.array([RAW_AT[name] for name in COUNTED], dtype=np.intp)
-_FLOOR = floors(COMPARED)
+
+FLOOR = floors(COMPARED)
+"""An argument of the passes, not a constant in them, and fields of records are sliced whole where a part takes them:
+these are then arrays as a host has them, and a part is compiled once for both."""
+
 _SETTLE: Float32 = np.array(
     [SETTLE_HEAT_TICKS if name.endswith("_c") else SETTLE_TICKS for name in COMPARED], dtype=np.float32
 )
@@ -121,13 +125,14 @@ def judge(
     listed: int,
     ts_ms: int,
     step: int,
+    floor: Float32,
     gpus: Records,
     tick: Records,
     features: Float32,
 ) -> int:
     """From the readings `values` (a row for each of `place` in `gpus`, columns `source`, which are `target` of RAW) to
     all of `tick`, and the forest's `features`. The first `listed` of `gpus` stand in the frame of time `ts_ms`; `step`
-    is the layer of the rings that is due. Returns how many readings were out of range."""
+    is the layer of the rings that is due, `floor` is FLOOR. Returns how many readings were out of range."""
     for r in range(len(tick)):
         _clear(tick[r]["raw"])
     out_of_range = 0
@@ -140,26 +145,26 @@ def judge(
         _expect(gpu["presence"], now)
         _condition(gpu, now, step)
         _follow(gpu, now)
-        compare_row(gpu["baseline"][gpu["state"]], _FLOOR, now["readings"], now["settled"], now["z"], now["centre"])
-        z, scored = now["z"], now["scored"]
+        z, scored = now["z"][:], now["scored"][:]
+        compare_row(gpu["baseline"][gpu["state"]], floor, now["readings"][:], now["settled"][:], z, now["centre"][:])
         for k in range(len(SCORED_AT)):
             scored[k] = z[SCORED_AT[k]]
-        residual_row(gpu["root"], scored, now["residual"])
-        now["judged"] = measure_row(scored, now["residual"], now["missing_share"], features[r])
+        residual_row(gpu["root"][:], scored, now["residual"][:])
+        now["judged"] = measure_row(scored, now["residual"][:], now["missing_share"], features[r])
     return out_of_range
 
 
 @compiled
-def learn(gpus: Records, tick: Records, usual: Mask, expecting: Mask, due: Mask) -> bool:
+def learn(floor: Float32, gpus: Records, tick: Records, usual: Mask, expecting: Mask, due: Mask) -> bool:
     """Let baselines and couplings of the rows in `usual` learn from `tick`; rows in `expecting` go on expecting what is
-    absent now. Whose root is to be drawn anew is in `due`; whether there is any, is returned."""
+    absent now. Whose root is to be drawn anew is in `due`; whether there is any, is returned. `floor` is FLOOR."""
     any_due = False
     for r in range(len(gpus)):
         gpu, now = gpus[r], tick[r]
         due[r] = False
         if usual[r]:
-            learn_row(gpu["baseline"][gpu["state"]], _FLOOR, MEMORY_TICKS, now["readings"], now["settled"])
-            gpu["coupled"], due[r] = couple_row(gpu["covariance"], gpu["coupled"], MEMORY_TICKS, now["scored"])
+            learn_row(gpu["baseline"][gpu["state"]], floor, MEMORY_TICKS, now["readings"][:], now["settled"][:])
+            gpu["coupled"], due[r] = couple_row(gpu["covariance"][:], gpu["coupled"], MEMORY_TICKS, now["scored"][:])
             any_due |= due[r]
         gpu["ticks"] = _remember(now["read"], expecting[r], gpu["presence"], gpu["ticks"])
     return any_due

@@ -70,7 +70,7 @@ def judge(
     """Compare the readings with what is usual in this `state`, and where nothing moved and the host is `calm`, learn
     from them. Returns what they are, and whether the root of the couplings is due."""
     size, found = len(floor), UNJUDGED
-    settled = np.empty(size, dtype=np.bool_)
+    settled = np.empty(size, dtype=np.uint8)
     for c in range(size):
         settled[c] = age >= settle[c]
     z = tick[Z, :size]
@@ -100,7 +100,7 @@ def learn_from(
 ) -> bool:
     """Learn what is usual from a tick; whether the root of the couplings is to be drawn anew, is returned."""
     size = len(floor)
-    settled = np.empty(size, dtype=np.bool_)
+    settled = np.empty(size, dtype=np.uint8)
     for c in range(size):
         settled[c] = age >= settle[c]
     learn_row(cells[0, state], floor, MEMORY_TICKS, tick[READINGS, :size], settled)
