@@ -265,7 +265,7 @@ def _arrays(header: _Header, data: bytes) -> tuple[NDArray[np.uint8], Float32, F
     inner, leaves = size * INNER, size * LEAVES
     if size < 1 or len(data) != inner + 4 * inner + 4 * leaves:
         raise ModelError(f"a forest model with {len(data)} bytes of arrays, which {size} trees do not make")
-    feature = np.frombuffer(data, np.uint8, inner).reshape(size, INNER)
+    feature = np.frombuffer(data, np.uint8, inner).reshape(size, INNER).copy()  # numba is slow with what is read-only
     threshold = np.frombuffer(data, "<f4", inner, inner).reshape(size, INNER).astype(np.float32)
     leaf = np.frombuffer(data, "<f4", leaves, 5 * inner).reshape(size, LEAVES).astype(np.float32)
     plausible = (
