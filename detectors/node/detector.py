@@ -24,7 +24,7 @@ from detectors.node.alarm import (
     alarms,
 )
 from detectors.node.budget import alarm_p
-from detectors.node.deviation import Deviation, Deviations
+from detectors.node.deviation import Deviation, Deviations, everyone
 from detectors.node.fabric_rules import port_findings
 from detectors.node.gpu_columns import WORKING
 from detectors.node.host_rules import host_findings
@@ -262,7 +262,7 @@ class NodeDetector:
     def _learn(self, tick: Deviation, scores: Scores) -> None:
         """Baselines stand still while a GPU is unusual; one that stays so without a finding is learned anew."""
         if scores.lowest >= FREEZE_P and not (self._high or self._frozen) and self._episodes.idle():
-            self._deviations.learn(np.ones(len(tick.uuids), dtype=np.bool_))
+            self._deviations.learn(everyone(len(tick.uuids)))
             return
         low = [value < FREEZE_P for value in scores.p.tolist()]
         troubled = {subject.gpu for subject in self._episodes.open()}

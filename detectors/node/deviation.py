@@ -150,6 +150,12 @@ def _places(layout: tuple[str, ...]) -> tuple[Index, Index]:
     return Columns(RAW).places(layout)
 
 
+@lru_cache(maxsize=64)
+def everyone(rows: int) -> Mask:
+    """Each of so many rows; the same array again and again, to be read only (making one takes longer than learning)."""
+    return np.ones(rows, dtype=np.bool_)
+
+
 class Deviations:
     """The GPUs of one node and their baselines. Call `update` with each new frame, then `learn` with who is usual."""
 
