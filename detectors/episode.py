@@ -15,7 +15,9 @@ from schemas.finding import Evidence, Finding, Subject
 from schemas.identity import episode_id
 
 HEARTBEAT_MS = 10_000
-"""An open verdict is repeated at most this often in event time (the contract of the topic `findings`)."""
+"""An open verdict is repeated at most this often in event time (the contract of the topic `findings`); the first repeat
+comes after half of it, for it is what tells the incident that a verdict has held for its five seconds
+(`incident.book.CONFIRM_MS`): live, time passes there with the verdicts."""
 
 GAP_MS = 60_000
 """A window that was not fed for longer than this says nothing about now and starts anew. Longer than the longest
@@ -136,7 +138,7 @@ class Episodes:
         another = verdict.cause != last.cause and verdict.confidence >= last.confidence
         if another or verdict.victims > last.victims:
             return [self._say(episode, "change", ts_ms, verdict)]
-        if abs(ts_ms - last.ts_ms) >= self._heartbeat_ms:
+        if abs(ts_ms - last.ts_ms) >= (self._heartbeat_ms // 2 if last.state == "open" else self._heartbeat_ms):
             return [self._say(episode, "heartbeat", ts_ms, verdict)]
         return []
 
