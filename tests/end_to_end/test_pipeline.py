@@ -1,9 +1,11 @@
 """A simulated fleet with one weak GPU through the whole product on a real Kafka, undisturbed and with kills.
 
-Both runs simulate the same seconds of the same fleet, so what ClickHouse holds afterwards must be the same rows.
+Both runs simulate the same seconds of the same fleet, so what ClickHouse holds afterwards must be the same rows. How
+long an incident takes into ClickHouse by the clock depends on the machine: `bench/found.py` measures it.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +18,7 @@ from simulator.fleet import truth_of
 from simulator.settings import FleetSettings
 
 START_MS = 1_790_000_000_000
-ONSET_S, LASTS_S, SPEED = 50, 30, 2
+ONSET_S, LASTS_S = 50, 30
 TICKS, TICKS_WITH_KILLS = 175, 240
 """A worker that was killed closes nothing for a minute from where it goes on, which is late on a slow machine."""
 
@@ -32,7 +34,7 @@ FLEET: dict[str, Any] = {
     "severity": 1.4,
     "onset_s": ONSET_S,
     "duration_s": LASTS_S,
-    "speed": SPEED,
+    "speed": 2,
     "start_ms": START_MS,
     "seed": 11,
 }
@@ -45,7 +47,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 class Outcome(NamedTuple):
     """What is left after a run: hash and count of the raw rows by table, the newest revision of each incident."""
 
-    raw: dict[str, tuple[int, ...]]
+    raw: dict[str, Sequence[int]]
     incidents: list[Incident]
 
 
@@ -60,14 +62,10 @@ def test_a_weak_gpu_becomes_one_incident_one_page_and_one_resolve(
 ) -> None:
     with whole_product(clickhouse_database, [202]) as product:
         product.simulate(**FLEET, ticks=TICKS)
-        seen_ms = _until_found(product)
+        _until_found(product)
         _until_over(product, TICKS)
         outcome = outcomes["undisturbed"] = _outcome(product)
         _assert_right(product, outcome, TICKS)
-        detected_ms = outcome.incidents[0].detected_ms
-        # The way from the detector into ClickHouse takes seconds of the wall, of which the fleet lives SPEED each.
-        found_after_s = (detected_ms - START_MS + (seen_ms - detected_ms) / SPEED) / 1000 - ONSET_S
-        assert found_after_s <= 10, f"{found_after_s:g} s after the onset, detected at {detected_ms}, seen at {seen_ms}"
 
 
 def test_kill_9_of_worker_writer_and_alerts_changes_nothing_that_counts(
@@ -91,10 +89,8 @@ def test_kill_9_of_worker_writer_and_alerts_changes_nothing_that_counts(
     assert outcome.raw == outcomes["undisturbed"].raw
 
 
-def _until_found(product: Product) -> int:
-    """Wait for the first incident in ClickHouse; the newest tick that ClickHouse had at that moment."""
+def _until_found(product: Product) -> None:
     product.until(lambda: bool(product.incidents()), "an incident", 180)
-    return product.position_ms()
 
 
 def _until_over(product: Product, ticks: int) -> None:
@@ -110,7 +106,7 @@ def _scores(product: Product) -> int:
 
 
 def _outcome(product: Product) -> Outcome:
-    raw: dict[str, tuple[int, ...]] = {}
+    raw: dict[str, Sequence[int]] = {}
     for table in ("gpu_samples", "host_samples", "collective_operations", "steps", "loop_samples"):
         columns = product.one(
             "SELECT arrayStringConcat(groupArray(name), ', ') FROM system.columns"

@@ -32,7 +32,7 @@ class Product:
     """Runs `lockstep` processes against `broker` and `database`; any of them may be killed, it comes back."""
 
     def __init__(self, broker: Connection, database: ClickHouse, receiver: PagerDutyReceiver, folder: Path) -> None:
-        self.receiver, self._folder = receiver, folder
+        self.broker, self.receiver, self._folder = broker, receiver, folder
         self.environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "LOCKSTEP_CLUSTER": CLUSTER,
