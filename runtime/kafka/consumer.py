@@ -86,9 +86,17 @@ class Consumer:
             self._assign_all()
         else:
             self._client.subscribe(self._topics, listener=_Forget(self._next))
+            if connection.broker_embedded:
+                # Or the first join would share out the partitions of topics it knows nothing of, and a join takes 4 s.
+                for topic in self._topics:
+                    self._client.partitions_for_topic(topic)
 
     def poll(self, max_records: int, timeout_s: float) -> list[Message]:
         """At most `max_records` messages, in order within each partition; none after `timeout_s`."""
+        # kafka-python 3.0.12 takes a join that a change of topics led to for done once its leader has shared out the
+        # partitions: a poll that ends before the answer to that comes would leave it without any, for ever.
+        coordinator = self._client._coordinator
+        coordinator.rejoin_needed |= coordinator.rejoining
         try:
             polled = self._client.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         except KafkaError as error:

@@ -265,6 +265,30 @@ def test_two_members_share_the_partitions_and_a_late_commit_does_no_harm(
     second.close()
 
 
+def test_a_join_whose_answer_comes_after_a_poll_has_ended_is_completed(
+    broker: Connection, new_topic: NewTopic, unique: Unique, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(broker)
+    write(broker, topic, numbered(10))
+    consumer = Consumer(broker, unique("group"), (topic,), "slot-0")
+    assert len(read(consumer, 10)) == 10
+    coordinator = consumer._client._coordinator
+    join = coordinator._do_join_and_sync_async
+
+    async def slow_join() -> bytes:
+        answer: bytes = await join()
+        await coordinator._manager._net.sleep(1.5)
+        return answer
+
+    monkeypatch.setattr(coordinator, "_do_join_and_sync_async", slow_join)
+    coordinator._assignment_snapshot = {}  # as after a join that did not know of the topic yet: joins again
+    write(broker, topic, numbered(10))
+    consumer.poll(10, 0.1)
+    monkeypatch.setattr(coordinator, "_do_join_and_sync_async", join)
+    assert read(consumer, 10), "it has its partitions again"
+    consumer.close()
+
+
 @pytest.mark.kafka
 def test_a_second_process_in_the_same_slot_is_told_to_leave(
     kafka: Connection, new_topic: NewTopic, unique: Unique
