@@ -192,7 +192,7 @@ def test_what_is_not_recognised_is_listed_not_hidden(tmp_path: Path) -> None:
         (b"hello\n", "steps", "no usable steps record"),
         (b"hello\n", "inspector", "no usable inspector record (1 skipped: 1 "),
         (b"PAR1 not really", None, "no readable Parquet file"),
-        (gzip.compress(b"step,rank,step_us\n" + b"1,1,1\n" * 9000, mtime=0)[:-8] + bytes(8), None, "cannot be read: CRC"),
+        (gzip.compress(b"step,rank,step_us\n1,1,1\n", mtime=0)[:-8] + bytes(8), None, "cannot be read: CRC"),
     ],
 )
 def test_bad_files_get_one_line_and_no_traceback(
