@@ -45,7 +45,7 @@ def run(settings: ClickHouse, racks: int, trays: int, seed: int) -> tuple[float,
         )
         product.until(lambda: bool(product.incidents()), "an incident", 180)
         seen_ms = time.time() * 1000
-        sent = (message for message in read_topic(product.broker, "node-frames"))
+        sent = read_topic(product.broker, "node-frames")
         began_ms = min(m.timestamp_ms for m in sent if decode(m.value, "node-frames").ts_ms >= onset_ms)
         with get_client(settings) as client:
             (incident,) = incidents(client, cluster=CLUSTER)
